@@ -1,0 +1,165 @@
+"""workfleet: background work for a fleet of machines. Scheduled jobs, durable queues, process pools, locks.
+
+The names below are the public API. They are imported when they are first used, so that `workfleet probe` and a client
+load no more than they need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from .app.app import App as App
+    from .app.client import Client as Client
+    from .app.sync import SyncClient as SyncClient
+    from .errors import CallTimeout as CallTimeout
+    from .errors import Cancel as Cancel
+    from .errors import ChildDied as ChildDied
+    from .errors import CircuitOpen as CircuitOpen
+    from .errors import ConfigError as ConfigError
+    from .errors import Fail as Fail
+    from .errors import JobFailed as JobFailed
+    from .errors import LockBusy as LockBusy
+    from .errors import LockLost as LockLost
+    from .errors import LockUnavailable as LockUnavailable
+    from .errors import MemoryLimitExceeded as MemoryLimitExceeded
+    from .errors import MisplacedGuard as MisplacedGuard
+    from .errors import NotFound as NotFound
+    from .errors import PayloadRejected as PayloadRejected
+    from .errors import PoolBusy as PoolBusy
+    from .errors import PoolError as PoolError
+    from .errors import PoolFailed as PoolFailed
+    from .errors import QueueingDisabled as QueueingDisabled
+    from .errors import ResultTimeout as ResultTimeout
+    from .errors import Retry as Retry
+    from .errors import Snooze as Snooze
+    from .errors import StaleClaim as StaleClaim
+    from .errors import StoreUnavailable as StoreUnavailable
+    from .errors import UsageError as UsageError
+    from .errors import WorkfleetError as WorkfleetError
+    from .guards.declare import circuit_breaker as circuit_breaker
+    from .guards.declare import idempotent as idempotent
+    from .guards.declare import locked as locked
+    from .guards.declare import metric as metric
+    from .guards.declare import trace as trace
+    from .health.indication import Indication as Indication
+    from .health.indication import Indicator as Indicator
+    from .health.service import Health as Health
+    from .jobref import JobRef as JobRef
+    from .locks.locks import Locks as Locks
+    from .model.durations import DurationLike as DurationLike
+    from .model.expressions import CronExpression as CronExpression
+    from .model.jobs import JobRecord as JobRecord
+    from .model.jobs import JobState as JobState
+    from .model.jobtypes import Job as Job
+    from .model.jobtypes import JobType as JobType
+    from .model.jobtypes import NewJob as NewJob
+    from .model.policy import Backoff as Backoff
+    from .model.policy import exponential as exponential
+    from .model.policy import fixed as fixed
+    from .model.policy import linear as linear
+    from .model.setting import setting as setting
+    from .modules.builtin import HealthModule as HealthModule
+    from .modules.builtin import LockModule as LockModule
+    from .modules.builtin import LoggerModule as LoggerModule
+    from .modules.builtin import MetricsModule as MetricsModule
+    from .modules.builtin import PoolsModule as PoolsModule
+    from .modules.builtin import SchedulerModule as SchedulerModule
+    from .modules.module import Module as Module
+    from .modules.redis import RedisClient as RedisClient
+    from .modules.redis import RedisClients as RedisClients
+    from .modules.redis import RedisModule as RedisModule
+    from .observe.metrics.service import Metrics as Metrics
+    from .pools.declare import health_check as health_check
+    from .pools.declare import on_shutdown as on_shutdown
+    from .pools.declare import on_start as on_start
+    from .pools.declare import process as process
+    from .pools.declare import public as public
+    from .pools.registry import Pools as Pools
+    from .queues.declare import handler as handler
+    from .queues.declare import queue as queue
+    from .queues.jobs import Jobs as Jobs
+    from .queues.jobs import Queues as Queues
+    from .schedules.declare import schedule as schedule
+    from .schedules.schedules import ScheduleInfo as ScheduleInfo
+    from .schedules.schedules import Schedules as Schedules
+    from .schedules.schedules import Triggered as Triggered
+    from .seednames import Cron as Cron
+    from .seednames import IDistributedLockService as IDistributedLockService
+    from .seednames import Interval as Interval
+    from .seednames import ProcessManager as ProcessManager
+    from .seednames import QueueJobHandler as QueueJobHandler
+    from .seednames import QueueWorker as QueueWorker
+    from .seednames import QueueWorkerHost as QueueWorkerHost
+    from .seednames import ScheduledJob as ScheduledJob
+    from .seednames import SchedulerQueueService as SchedulerQueueService
+    from .seednames import SchedulerService as SchedulerService
+    from .seednames import Timeout as Timeout
+    from .seednames import WithDistributedLock as WithDistributedLock
+    from .seednames import cron as cron
+    from .seednames import interval as interval
+    from .seednames import scheduled_job as scheduled_job
+    from .seednames import timeout_once as timeout_once
+    from .seednames import with_distributed_lock as with_distributed_lock
+    from .units import Duration as Duration
+    from .units import Size as Size
+
+    W = TypeVar("W")
+    Pool: TypeAlias = Annotated[W, "a pool's proxy, which stands for the class"]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "app.app": "App",
+    "app.client": "Client",
+    "app.graph": "Pool",
+    "app.sync": "SyncClient",
+    "errors": (
+        "Cancel CallTimeout ChildDied CircuitOpen ConfigError Fail JobFailed LockBusy LockLost LockUnavailable "
+        "MemoryLimitExceeded MisplacedGuard NotFound PayloadRejected PoolBusy PoolError PoolFailed QueueingDisabled "
+        "ResultTimeout Retry Snooze StaleClaim StoreUnavailable UsageError WorkfleetError"
+    ),
+    "guards.declare": "circuit_breaker idempotent locked metric trace",
+    "health.indication": "Indication Indicator",
+    "health.service": "Health",
+    "jobref": "JobRef",
+    "locks.locks": "Locks",
+    "model.durations": "DurationLike",
+    "model.expressions": "CronExpression",
+    "model.jobs": "JobRecord JobState",
+    "model.jobtypes": "Job JobType NewJob",
+    "model.policy": "Backoff exponential fixed linear",
+    "model.setting": "setting",
+    "modules.builtin": "HealthModule LockModule LoggerModule MetricsModule PoolsModule SchedulerModule",
+    "modules.module": "Module",
+    "modules.redis": "RedisClient RedisClients RedisModule",
+    "observe.metrics.service": "Metrics",
+    "pools.declare": "health_check on_shutdown on_start process public",
+    "pools.registry": "Pools",
+    "queues.declare": "handler queue",
+    "queues.jobs": "Jobs Queues",
+    "schedules.declare": "schedule",
+    "schedules.schedules": "ScheduleInfo Schedules Triggered",
+    "seednames": (
+        "Cron IDistributedLockService Interval ProcessManager QueueJobHandler QueueWorker QueueWorkerHost ScheduledJob "
+        "SchedulerQueueService SchedulerService Timeout WithDistributedLock cron interval scheduled_job timeout_once "
+        "with_distributed_lock"
+    ),
+    "units": "Duration Size",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)  # noqa: PLE0605 - computed from the table above
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,56 @@
+"""The start log: every handler and schedule that a process knows, with target and next fire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from workfleet.model.durations import format_duration
+from workfleet.model.schedules import ScheduleRecord
+from workfleet.model.timing import At, CronTiming, Every
+
+from .composition import Composition
+from .definitions import Definition
+
+
+def start_lines(
+    composition: Composition, definitions: Sequence[Definition], stored: Sequence[ScheduleRecord]
+) -> Iterator[str]:
+    """One line for each handler and schedule."""
+    for entry in sorted(composition.registry.handlers, key=lambda entry: (entry.queue, entry.name)):
+        yield f"handler {entry.name} on queue {entry.queue} ({entry.code.where})"
+    due = {record.name: record.next_due_ms for record in stored}
+    for definition in sorted(definitions, key=lambda definition: definition.record.name):
+        record = definition.record
+        parts = [f"schedule {record.name}", _when(definition)]
+        if definition.target is not None:
+            parts.append(f"-> job {definition.target.job} on queue {definition.target.queue}")
+        if definition.run_on_start:
+            parts.append(f"at start, once per {definition.run_on_start}")
+        if not record.enabled:
+            parts.append("disabled")
+        elif (at := due.get(record.name)) is not None:
+            parts.append(f"next {_instant(at)}")
+        yield ", ".join(parts)
+    for record in stored:
+        if record.orphaned:
+            yield f"schedule {record.name} is orphaned: it is stored, but no code defines it any more"
+
+
+def _when(definition: Definition) -> str:
+    when = definition.record.timing
+    if isinstance(when, CronTiming):
+        return f"cron {when.expression!r} in {when.timezone}"
+    if isinstance(when, Every):
+        return f"every {format_duration(when.every_ms)}"
+    if isinstance(when, At):
+        return f"once at {_instant(when.at_ms)}"
+    return "when triggered"
+
+
+def _instant(ms: int) -> str:
+    return (
+        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms))
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )

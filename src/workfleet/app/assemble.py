@@ -1,0 +1,42 @@
+"""Puts the graph together: built-ins, sections, the modules' providers, job classes and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dishka import AsyncContainer, Provider, Scope
+
+from workfleet.errors import ConfigError
+from workfleet.observe.metrics.registry import MetricsRegistry
+
+from .builtins import Basis, BuiltIns, ready_values
+from .graph import build_graph
+from .hooks import check_hooks
+from .sections import section_provider
+
+
+def container_of(basis: Basis, registry: MetricsRegistry, pools: Sequence[Provider]) -> AsyncContainer:
+    """The checked graph of an application. `pools` provides the pools' proxies. Raises `ConfigError`."""
+    composition = basis.composition
+    providers: list[Provider] = [BuiltIns(basis), section_provider(composition), *pools]
+    providers += [provider for module in composition.modules for provider in module.providers]
+    if basis.replaced:
+        providers.append(_replacing(basis.replaced))
+    container = build_graph(providers, ready_values(basis, registry), composition.registry.classes)
+    problems = check_hooks(composition.modules, container)
+    if problems:
+        raise ConfigError(problems)
+    return container
+
+
+def _replacing(objects: dict[type[Any], Any]) -> Provider:
+    """Ready-made objects in the place of what is provided: the last provider of a type wins."""
+    provider = Provider(scope=Scope.APP)
+    for kind, value in objects.items():
+        provider.provide(_constant(value), provides=kind)
+    return provider
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value

@@ -1,0 +1,163 @@
+"""What every application can inject: the client, the queues, schedules, locks, pools, metrics, health, and settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dishka import Provider, Scope
+
+from workfleet.bus import Bus
+from workfleet.health.lag import LoopLagSampler
+from workfleet.health.service import Health
+from workfleet.locks.locks import Locks
+from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.observe.metrics.service import Metrics
+from workfleet.observe.metrics.store import MetricStore
+from workfleet.ports.clock import Clock
+from workfleet.ports.stores import Store
+from workfleet.queues.jobs import Jobs, Queues
+from workfleet.schedules.schedules import Schedules
+from workfleet.seednames import SchedulerQueueService, SchedulerService
+from workfleet.settings.core import Settings
+from workfleet.settings.sections import HealthSettings, LockSettings, MetricsSettings
+from workfleet.supervision.board import Board
+
+from .client import Client, Session
+from .composition import Composition
+from .guarding import GuardMaker
+from .health import health_of
+from .locking import make_locks
+from .metrics import open_metric_store
+
+OpenStore = Callable[..., Awaitable[Store]]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a process of an application stands on."""
+
+    composition: Composition
+    clock: Clock
+    bus: Bus
+    worker: str
+    open_store: OpenStore
+    board: Board | None = None
+    replaced: dict[type[Any], Any] | None = None
+    """Objects that a test puts in the place of what is provided."""
+
+
+class LazyStore:
+    """The store, opened when it is first needed: a child process opens it only if its code asks for it."""
+
+    def __init__(self, basis: Basis) -> None:
+        self._basis = basis
+        self._opening = asyncio.Lock()
+        self._store: Store | None = None
+
+    async def get(self) -> Store:
+        """The open store. Raises `StoreUnavailable`."""
+        async with self._opening:
+            if self._store is None:
+                basis, composition = self._basis, self._basis.composition
+                self._store = await basis.open_store(
+                    composition.store_url, app=composition.app.name, clock=basis.clock, create=True
+                )
+            return self._store
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        if self._store is not None:
+            await self._store.close()
+
+
+class BuiltIns(Provider):
+    """Everything is made when it is first needed, and closed in reverse order."""
+
+    def __init__(self, basis: Basis) -> None:
+        super().__init__(scope=Scope.APP)
+        self._basis = basis
+        for make in (
+            self.lazy_store, self.store, self.session, self.guard_maker, self.client, self.jobs, self.queues,
+            self.schedules, self.locks, self.metric_store, self.metrics, self.lag_sampler, self.health, self.logger,
+            self.scheduler_service, self.queue_service,
+        ):  # fmt: skip
+            self.provide(make)
+
+    async def lazy_store(self) -> AsyncIterator[LazyStore]:
+        lazy = LazyStore(self._basis)
+        yield lazy
+        await lazy.close()
+
+    async def store(self, lazy: LazyStore) -> Store:
+        return await lazy.get()
+
+    def session(self, lazy: LazyStore) -> Session:
+        basis, composition = self._basis, self._basis.composition
+        return Session.of(
+            lazy.get,
+            composition.app.name,
+            composition.loaded,
+            clock=basis.clock,
+            publish=basis.bus.publish,
+            owner=basis.worker,
+        )
+
+    def guard_maker(self, locks: Locks, store: Store, metrics: MetricsRegistry, clock: Clock, bus: Bus) -> GuardMaker:
+        return GuardMaker(locks, store, metrics, clock, bus)
+
+    def client(self, session: Session) -> Client:
+        return Client.attached(session)
+
+    def jobs(self, session: Session) -> Jobs:
+        return Jobs(session.store)
+
+    def queues(self, session: Session) -> Queues:
+        return Queues(session.store)
+
+    def schedules(self, session: Session) -> Schedules:
+        return session.schedules()
+
+    def locks(self, session: Session, settings: LockSettings) -> Locks:
+        return make_locks(session, settings, self._basis.board)
+
+    async def metric_store(self, settings: MetricsSettings) -> AsyncIterator[MetricStore]:
+        store = await open_metric_store(self._basis.composition, settings)
+        yield store
+        await store.close()
+
+    def metrics(self, registry: MetricsRegistry, store: MetricStore) -> Metrics:
+        return Metrics(registry, store, self._basis.clock)
+
+    def lag_sampler(self) -> LoopLagSampler:
+        return LoopLagSampler(self._basis.clock)
+
+    async def health(
+        self, settings: HealthSettings, session: Session, sampler: LoopLagSampler
+    ) -> AsyncIterator[Health]:
+        basis = self._basis
+        health = health_of(basis.composition, settings, session, sampler, basis.clock, basis.bus.publish)
+        yield health
+        await health.close()
+
+    def logger(self) -> logging.Logger:
+        return logging.getLogger(self._basis.composition.app.name)
+
+    def scheduler_service(self, schedules: Schedules, client: Client) -> SchedulerService:
+        return SchedulerService(schedules, client)
+
+    def queue_service(self, client: Client) -> SchedulerQueueService:
+        return SchedulerQueueService(client)
+
+
+def ready_values(basis: Basis, registry: MetricsRegistry) -> dict[Any, Any]:
+    """What is there before the graph is built: settings, clock, bus, registry."""
+    loaded = basis.composition.loaded
+    values: dict[Any, Any] = {Settings: loaded.core, Clock: basis.clock, Bus: basis.bus, MetricsRegistry: registry}
+    for module in basis.composition.modules:
+        if module.settings is not None:
+            values[module.settings] = loaded.section(module.name)
+    return values

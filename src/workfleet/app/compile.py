@@ -1,0 +1,136 @@
+"""From declared to runnable: each handler and schedule is compiled once at start, so that a job needs no reflection.
+
+The one place where injection, guards, threads and pools meet a function: `compile_handler` gives the queues a
+`Handler`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dishka import AsyncContainer
+
+from workfleet.enqueueing import Enqueueing
+from workfleet.errors import ConfigError, Problem
+from workfleet.model.declared import guards_of
+from workfleet.model.jobs import JobRecord
+from workfleet.model.jobtypes import Job, NewJob
+from workfleet.model.outcome import RunPolicy
+from workfleet.payloads.codec import Codec, encode_result
+from workfleet.payloads.hints import Hints, read_hints
+from workfleet.ports.guards import Call, Guard
+from workfleet.queues.handlers import Handler, Returned
+
+from .graph import check_parameters
+from .inject import Injected, run_here
+from .registry import Code
+from .threads import HandlerThreads
+
+Invoke = Callable[[Job[Any]], Awaitable[object]]
+MakeGuards = Callable[[Any, str, Sequence[str], Any], Sequence[Guard]]
+"""Guards for a function's recorded specs, its name, its parameters' names and the type of its result."""
+
+
+@dataclass
+class Compiler:
+    """What compilation needs, gathered once."""
+
+    container: AsyncContainer
+    enqueueing: Enqueueing
+    make_guards: MakeGuards
+    threads: HandlerThreads
+    in_pool: Callable[[Code, Any], Awaitable[Invoke]]
+    """Makes the invocation of a handler that runs in a pool: its code, and the pool that it names."""
+
+    async def handler(
+        self,
+        code: Code,
+        *,
+        queue: str,
+        name: str,
+        policy: RunPolicy,
+        pool: Any = None,
+        on_timeout: str = "kill",
+        finish: Callable[[JobRecord, object], Returned] | None = None,
+    ) -> Handler:
+        """A runnable handler. Raises `ConfigError` for hints, injection, guards and timeouts that cannot work."""
+        hints = read_hints(code.fn, method=code.owner is not None)
+        problems = check_parameters(self.container, code, hints.injected)
+        in_thread = pool is None and not inspect.iscoroutinefunction(code.fn)
+        if in_thread and policy.timeout_ms is not None and on_timeout != "abandon":
+            problems.append(Problem(code.where, _THREAD_TIMEOUT))
+        if problems:
+            raise ConfigError(problems)
+        if pool is not None:
+            invoke = self._guarded(code, hints, await self.in_pool(code, pool))
+        else:
+            invoke = await self._invocation(code, hints, in_thread=in_thread)
+        return Handler(
+            queue=queue,
+            name=name,
+            payload=Codec(hints.payload if hints.job_parameter else Any, f"payload of {name}"),
+            policy=policy,
+            invoke=invoke,
+            finish=finish or self.finish,
+            in_thread=in_thread,
+        )
+
+    async def _invocation(self, code: Code, hints: Hints, *, in_thread: bool) -> Invoke:
+        injected = await Injected.of(self.container, code, hints)
+        run = self.threads.run if in_thread else run_here
+
+        async def invoke(job: Job[Any]) -> object:
+            return await injected.call(job, run)
+
+        return self._guarded(code, hints, invoke)
+
+    def _guarded(self, code: Code, hints: Hints, invoke: Invoke) -> Invoke:
+        specs = guards_of(code.fn)
+        if not specs:
+            return invoke
+        name = hints.job_parameter or "job"
+        try:
+            guards = self.make_guards(specs, code.label, (name,), hints.result)
+        except ValueError as error:
+            raise ConfigError(Problem(code.where, str(error))) from None
+
+        async def run(job: Job[Any]) -> object:
+            return await around(guards, Call(code.label, {name: job}), partial(invoke, job))
+
+        return run
+
+    def finish(self, record: JobRecord, value: object) -> Returned:
+        """A return value as a result. Returned `NewJob`s are enqueued in the step that settles the run; their ids
+        derive
+        from the run's, so that a run that is repeated after a crash makes the same jobs."""
+        jobs = _new_jobs(value)
+        if jobs is None:
+            return Returned(encode_result(value, f"result of {record.name}"))
+        follow_up = tuple(self.enqueueing.follow_up(job, record, index) for index, job in enumerate(jobs))
+        return Returned(encode_result([job.id for job in follow_up], f"result of {record.name}"), follow_up)
+
+
+async def around(guards: Sequence[Guard], call: Call, invoke: Callable[[], Awaitable[object]]) -> object:
+    """Run a call inside its guards, the first outermost."""
+    if not guards:
+        return await invoke()
+    first, rest = guards[0], guards[1:]
+    return await first(call, lambda: around(rest, call, invoke))
+
+
+def _new_jobs(value: object) -> list[NewJob[Any]] | None:
+    if isinstance(value, NewJob):
+        return [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, NewJob) for item in value):
+        return list(value)
+    return None
+
+
+_THREAD_TIMEOUT = (
+    'it has a timeout but runs in a thread, which cannot be ended. Run it in a pool (pool="cpu"), make it `async def`, '
+    'or say on_timeout="abandon": then the job fails at its timeout and a late result is discarded'
+)

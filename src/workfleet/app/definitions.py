@@ -1,0 +1,147 @@
+"""The schedules that code defines, as the records that stores merge and the handlers that run them.
+
+Every fire makes a job on the app's own queue; that job runs the scheduled function. With a queue target the function's
+return value then becomes the payload of a second job, whose id derives from the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from workfleet.enqueueing import Enqueueing, run_overrides
+from workfleet.errors import ConfigError, Problem
+from workfleet.ids import derived_id
+from workfleet.model.durations import duration_ms, format_duration
+from workfleet.model.jobs import JobRecord
+from workfleet.model.outcome import RunPolicy
+from workfleet.model.schedules import ScheduleRecord
+from workfleet.model.setting import Setting
+from workfleet.payloads.codec import encode_result
+from workfleet.queues.handlers import Returned
+from workfleet.schedules.declare import QueueTarget, ScheduleSpec, timing_of
+from workfleet.settings.core import JobOverride, Settings
+from workfleet.settings.sections import SchedulerSettings
+
+from .policies import jitter_ms, resolved, run_policy, schedule_defaults
+from .registry import ScheduleEntry
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One schedule of the code: what is stored of it, how it runs, and when it runs at start."""
+
+    entry: ScheduleEntry
+    record: ScheduleRecord
+    policy: RunPolicy
+    target: QueueTarget | None
+    run_on_start: str | None
+    per_process: bool
+
+
+def schedules_queue(app: str) -> str:
+    """The queue on which scheduled functions run; no Node worker listens to it."""
+    return f"{app}-schedules"
+
+
+def define(
+    entry: ScheduleEntry,
+    *,
+    app: str,
+    core: Settings,
+    scheduler: SchedulerSettings,
+    override: JobOverride | None,
+    resolve: Callable[[Setting], Any],
+) -> Definition:
+    """The definition of a declared schedule, with settings and overrides applied. Raises `ConfigError`."""
+    spec = _overridden(entry.spec, override, resolve)
+    options, defaults, where = spec.options, scheduler.default_job_options, entry.code.where
+    policy = run_policy(where, options, override, max_crashes=core.max_crashes, **schedule_defaults(defaults))
+    try:
+        when = timing_of(spec, name=entry.name, default_timezone=core.timezone)
+    except ValueError as error:
+        raise ConfigError(Problem(where, f"schedule {entry.name!r}: {error}")) from None
+    on_start = options.get("run_on_start", False)
+    run_on_start = "process" if on_start is True else on_start or None
+    target = _target(spec.target, entry.name, core.default_queue)
+    record = ScheduleRecord(
+        name=entry.name,
+        timing=when,
+        fingerprint="",
+        job=JobRecord(
+            id="",
+            queue=schedules_queue(app),
+            name=entry.name,
+            run=run_overrides({}),
+            housekeeping=spec.per_process,
+        ),
+        description=options.get("description", ""),
+        facts=_facts(entry, spec, target, run_on_start),
+        enabled=bool(options.get("enabled", defaults.enabled)),
+        overlap=options.get("overlap", defaults.overlap),
+        jitter_ms=jitter_ms(options, override, defaults),
+        missed=options.get("missed", "once"),
+    )
+    record.fingerprint = _fingerprint(record)
+    return Definition(entry, record, policy, target, run_on_start, spec.per_process)
+
+
+def _overridden(spec: ScheduleSpec, override: JobOverride | None, resolve: Callable[[Setting], Any]) -> ScheduleSpec:
+    said = override.given() if override is not None else {}
+    when: dict[str, Any] = {"cron": spec.cron, "every": spec.every, "at": spec.at}
+    if said.get("cron") is not None or said.get("every") is not None:
+        when = {"cron": said.get("cron"), "every": said.get("every"), "at": None}
+    changed: dict[str, Any] = {name: said[name] for name in ("enabled", "timezone") if name in said}
+    options: dict[str, Any] = dict(spec.options) | changed
+    return replace(spec, **resolved(when, resolve), options=resolved(options, resolve))
+
+
+def _target(target: QueueTarget | None, name: str, default_queue: str) -> QueueTarget | None:
+    if target is None:
+        return None
+    return QueueTarget(target.queue or default_queue, target.job or name, target.options)
+
+
+def _facts(
+    entry: ScheduleEntry, spec: ScheduleSpec, target: QueueTarget | None, run_on_start: str | None
+) -> dict[str, str]:
+    code = entry.code
+    facts: dict[str, str] = {"method": code.attribute, "target": "queue" if target else "inline"}
+    if code.owner is not None:
+        facts["provider"] = code.owner.__name__
+    if spec.every is not None and not isinstance(spec.every, Setting):
+        facts["interval"] = format_duration(duration_ms(spec.every))
+    if run_on_start:
+        facts["run_on_start"] = run_on_start
+    if spec.start_delay is not None:
+        facts["start_delay_ms"] = str(duration_ms(spec.start_delay))
+    if spec.per_process:
+        facts["scope"] = "process"
+    if target is not None:
+        facts |= {"target_queue": target.queue or "", "target_job": target.job or ""}
+    return facts
+
+
+def _fingerprint(record: ScheduleRecord) -> str:
+    """What a restart compares: a change of it re-anchors the schedule."""
+    defined = [record.timing, record.job.queue, record.overlap, record.jitter_ms, record.missed, record.enabled]
+    shown = [record.description, sorted(record.facts.items())]
+    return hashlib.sha256(msgspec.json.encode([defined, shown])).hexdigest()[:32]
+
+
+def to_queue(target: QueueTarget, enqueueing: Enqueueing) -> Callable[[JobRecord, object], Returned]:
+    """What finishes a run whose return value is a payload for a queue."""
+
+    def finish(run: JobRecord, value: object) -> Returned:
+        payload = encode_result(value, f"payload that {run.name} returned")
+        job = enqueueing.bare(target.queue or "", target.job or "", payload, target.options)
+        if "id" not in target.options:
+            job.id = derived_id(run.id, 0)
+        job.housekeeping = run.housekeeping
+        return Returned(encode_result([job.id], f"result of {run.name}"), (job,))
+
+    return finish

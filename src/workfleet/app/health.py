@@ -1,0 +1,101 @@
+"""The health of a worker: which indicators it has, and the claim round trip that proves the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from workfleet.errors import StoreUnavailable
+from workfleet.events import Event
+from workfleet.health.indication import Indicator
+from workfleet.health.lag import LoopLagIndicator, LoopLagSampler
+from workfleet.health.memory import MemoryIndicator
+from workfleet.health.process import OwnProcess, host_memory_bytes
+from workfleet.health.service import Health
+from workfleet.health.store import StoreIndicator
+from workfleet.ids import new_id, new_token
+from workfleet.model.jobs import JobRecord, JobState
+from workfleet.model.outcome import Outcome, Settlement
+from workfleet.ports.clock import Clock
+from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.settings.sections import HealthSettings
+
+from .client import Session
+from .composition import Composition
+from .policies import milliseconds
+
+_LEASE_MS = 10_000
+_PROBE_EVERY_S, _PROBE_AGAIN_S, _PROBE_LIMIT_S = 10.0, 1.0, 5.0
+
+
+def health_queue(app: str) -> str:
+    """The reserved queue of claim round trips."""
+    return f"{app}-health"
+
+
+async def claim_round_trip(store: Store, queue: str, clock: Clock) -> None:
+    """Enqueue a job of our own, claim it and settle it: what proves that a worker can work. Raises
+    `StoreUnavailable`."""
+    jobs = store.jobs
+    await jobs.enqueue([JobRecord(id=new_id(clock.now_ms()), queue=queue, name="probe", housekeeping=True)])
+    claimed = await jobs.claim(ClaimRequest("health", new_token(), _LEASE_MS, (Want(queue, 10),)))
+    done = Outcome(state=JobState.COMPLETED, code="completed", result=b"null", attempts_made=1)
+    # Another worker may have claimed ours: then this one settles that worker's, or nothing.
+    await jobs.settle([Settlement(record.claim, done) for record in claimed])
+
+
+def health_of(
+    composition: Composition,
+    settings: HealthSettings,
+    session: Session,
+    sampler: LoopLagSampler,
+    clock: Clock,
+    publish: Callable[[Event], None],
+) -> Health:
+    """Health with the indicators that the settings ask for. User code adds its own with `Health.add`."""
+    indicators: list[Indicator] = []
+    if settings.store:
+
+        async def round_trip() -> None:
+            await claim_round_trip(await session.store(), health_queue(composition.app.name), clock)
+
+        indicators.append(StoreIndicator(round_trip, clock))
+    if settings.event_loop:
+        indicators.append(LoopLagIndicator(sampler))
+    if settings.memory:
+        indicators.append(MemoryIndicator(OwnProcess().read, host_memory_bytes()))
+    return Health(
+        indicators,
+        clock,
+        publish,
+        version=settings.version or composition.release,
+        timeout_ms=milliseconds(settings.timeout),
+        cache_ttl_ms=milliseconds(settings.cache_ttl),
+    )
+
+
+class StoreProbe:
+    """A Service: the claim round trip every 10 s, and what it found last, for the supervisor's status file."""
+
+    name = "store probe"
+
+    def __init__(self, store: Store, app: str, clock: Clock) -> None:
+        self._store, self._queue, self._clock = store, health_queue(app), clock
+        self.ok_at_ms: int | None = None
+        """When it last worked, in milliseconds of the monotonic clock."""
+        self.error: str | None = None
+
+    async def serve(self) -> None:
+        while True:
+            await self.once()
+            await self._clock.sleep(_PROBE_EVERY_S if self.error is None else _PROBE_AGAIN_S)
+
+    async def once(self) -> None:
+        """One round trip."""
+        try:
+            async with asyncio.timeout(_PROBE_LIMIT_S):
+                await claim_round_trip(self._store, self._queue, self._clock)
+        except (StoreUnavailable, TimeoutError) as error:
+            self.error = str(error) or f"no answer within {_PROBE_LIMIT_S:g} s"
+        else:
+            self.error, self.ok_at_ms = None, int(self._clock.monotonic() * 1000)

@@ -1,0 +1,170 @@
+"""What a pool's child serves: an object that the application's own graph makes, or its queue handlers.
+
+The child imports the application and builds the graph without starting it: constructor arguments are injected, the
+store
+is opened only if something asks for it, and nothing is claimed or fired here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from dishka import AsyncContainer, Provider, Scope
+
+from workfleet.bus import Bus
+from workfleet.clock import SystemClock
+from workfleet.errors import HandlerNotFound, PoolError
+from workfleet.model.jobtypes import Job
+from workfleet.observe.logs.setup import LogOptions, configure_logging
+from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.payloads.hints import read_hints
+from workfleet.pools.child_context import CallContext, current
+from workfleet.pools.registry import Pools
+from workfleet.settings.sections import LogSettings
+from workfleet.stores.open import open_store
+
+from .assemble import container_of
+from .builtins import Basis
+from .composition import Composition, composition_of
+from .graph import POOLS
+from .inject import Injected, run_here
+
+HANDLER_METHOD = "workfleet_handler"
+
+
+@asynccontextmanager
+async def worker_object(locator: str, config: Mapping[str, Any], module: str, qualname: str) -> AsyncIterator[object]:
+    """The object of a `@process` class, its constructor's arguments injected."""
+    async with _graph(locator, config) as (composition, container):
+        cls = _class(module, qualname)
+        served = await container.get(cls)
+        runner = ChildHandlers(composition, container)
+
+        async def run(_self: object, where: str, facts: Mapping[str, Any], data: object) -> object:
+            return await runner.workfleet_handler(where, facts, data)
+
+        # Handlers may name this pool: the object's class gets one more method, and nothing else of it changes.
+        served.__class__ = type(cls.__name__, (cls,), {"__slots__": (), "__module__": module, HANDLER_METHOD: run})
+        yield served
+
+
+@asynccontextmanager
+async def handlers(locator: str, config: Mapping[str, Any]) -> AsyncIterator[ChildHandlers]:
+    """The application's handlers and scheduled functions, to be run by their code's place."""
+    async with _graph(locator, config) as (composition, container):
+        yield ChildHandlers(composition, container)
+
+
+@asynccontextmanager
+async def _graph(locator: str, config: Mapping[str, Any]) -> AsyncIterator[tuple[Composition, AsyncContainer]]:
+    composition = composition_of(locator, config)
+    log = composition.loaded.section("log", LogSettings)
+    configure_logging(LogOptions(format=log.format, level=log.level, levels=dict(log.levels)))
+    basis = Basis(composition, SystemClock(), Bus(), "pool child", open_store)
+    container = container_of(basis, MetricsRegistry(), _no_pools(composition))
+    try:
+        yield composition, container
+    finally:
+        await container.close()
+
+
+class ChildHandlers:
+    """Runs one handler at a time for the parent, which holds its claim, its guards and its timeout."""
+
+    def __init__(self, composition: Composition, container: AsyncContainer) -> None:
+        self._container = container
+        registry = composition.registry
+        codes = [entry.code for entry in registry.handlers] + [entry.code for entry in registry.schedules]
+        self._codes = {code.where: code for code in codes}
+        self._injected: dict[str, Injected] = {}
+
+    async def workfleet_handler(self, where: str, facts: Mapping[str, Any], data: object) -> object:
+        """Run the handler at `where` with a job of these facts and payload. Gives what its function returned."""
+        code = self._codes.get(where)
+        if code is None:
+            raise HandlerNotFound(str(facts["queue"]), where, list(self._codes))
+        hints = read_hints(code.fn, method=code.owner is not None)
+        injected = self._injected.get(where)
+        if injected is None:
+            injected = self._injected[where] = await Injected.of(self._container, code, hints)
+        return await injected.call(_job(facts, data), run_here)
+
+
+class _ChildRun:
+    """The `RunPort` of a run in a child: what it says travels to the parent, under whose claim it is kept."""
+
+    def __init__(self, call: CallContext) -> None:
+        self._call = call
+
+    def log(self, line: str) -> None:
+        self._call.log(str(line))
+
+    async def progress(self, value: object) -> None:
+        self._call.progress(value)
+
+    def cancelled(self) -> bool:
+        return False  # a child whose run is over is killed: there is nothing to ask
+
+
+def _job(facts: Mapping[str, Any], data: Any) -> Job[Any]:
+    call = current()
+    assert call is not None, "a handler in a child runs inside a call"
+    deadline, slot = facts["deadline"], facts["slot"]
+    return Job(
+        data=data,
+        id=facts["id"],
+        name=facts["name"],
+        queue=facts["queue"],
+        attempt=facts["attempt"],
+        max_attempts=facts["max_attempts"],
+        deadline=None if deadline is None else datetime.fromisoformat(deadline),
+        schedule=facts["schedule"],
+        slot=None if slot is None else datetime.fromisoformat(slot),
+        tags=tuple(facts["tags"]),
+        metadata=dict(facts["metadata"]),
+        _port=_ChildRun(call),
+    )
+
+
+def facts_of(job: Job[Any]) -> dict[str, Any]:
+    """A job's facts as they travel to a child."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "queue": job.queue,
+        "attempt": job.attempt,
+        "max_attempts": job.max_attempts,
+        "deadline": None if job.deadline is None else job.deadline.isoformat(),
+        "schedule": job.schedule,
+        "slot": None if job.slot is None else job.slot.isoformat(),
+        "tags": list(job.tags),
+        "metadata": dict(job.metadata),
+    }
+
+
+def _class(module: str, qualname: str) -> type[Any]:
+    found: Any = importlib.import_module(module)
+    for name in qualname.split("."):
+        found = getattr(found, name)
+    assert isinstance(found, type)
+    return found
+
+
+def _no_pools(composition: Composition) -> tuple[Provider, Provider]:
+    """A child starts no pools of its own: whoever asks for one here is told so."""
+    own, proxies = Provider(scope=Scope.APP), Provider(scope=Scope.APP, component=POOLS)
+
+    def refuse() -> Any:
+        raise PoolError(
+            "pools are used from the worker, not from inside a pool's child: call them from a handler there"
+        )
+
+    own.provide(refuse, provides=Pools)
+    for cls, _ in composition.registry.processes:
+        own.provide(cls)
+        proxies.provide(refuse, provides=cls)
+    return own, proxies

@@ -1,0 +1,90 @@
+"""`app.run()`: a worker in the user's own process, without a supervisor. Leases are renewed from a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from contextlib import suppress
+
+from workfleet.bus import Bus
+from workfleet.clock import SystemClock
+from workfleet.ids import new_token
+from workfleet.observe.logs.subscriber import LogSubscriber
+from workfleet.ports.stores import Store
+from workfleet.settings.sections import LogSettings
+from workfleet.stores.open import open_store
+from workfleet.supervision.board import Board, BoardEntry
+from workfleet.supervision.keeper_thread import KeeperThread
+from workfleet.supervision.service import Service
+
+from .app import App
+from .builtins import Basis
+from .composition import compose
+from .idle import IdleWatch
+from .policies import milliseconds
+from .runtime import Runtime, RuntimeOptions
+from .worker import configure_logs
+
+_SLOTS = 4_096
+
+
+async def run_here(app: App, *, until_idle: bool) -> None:
+    """Run until a signal, a cancellation or, with `until_idle`, until nothing is left to do."""
+    clock, bus = SystemClock(), Bus()
+    composition = compose(app)
+    configure_logs(composition.loaded.section("log", LogSettings))
+    bus.subscribe(LogSubscriber())
+    board = Board.create(slots=_SLOTS, clock=clock)
+    worker = f"{socket.gethostname()}-{os.getpid()}-0-{new_token()[:8]}"
+    basis = Basis(composition, clock, bus, worker, open_store, board)
+
+    def keeper(runtime: Runtime) -> list[Service]:
+        async def own_store() -> Store:
+            return await open_store(composition.store_url, app=app.name, clock=clock, create=False)
+
+        def lost(_board: Board, entry: BoardEntry) -> None:
+            if entry.kind == "job":
+                runtime.exchange.lose(entry.claim)
+
+        lease_ms = milliseconds(composition.core.lease)
+        return [KeeperThread(own_store, board, lease_ms=lease_ms, clock=clock, publish=bus.publish, on_lost=lost)]
+
+    runtime = Runtime(basis, RuntimeOptions(worker=worker, configure_logs=configure_logs, extra_services=keeper))
+    stop = asyncio.Event()
+    await runtime.start()
+    with _signals(stop):
+        if until_idle:
+            IdleWatch(runtime).start(stop.set)
+        try:
+            await stop.wait()
+        finally:
+            await runtime.stop(milliseconds(composition.core.shutdown_timeout))
+            board.close()
+
+
+class _signals:  # noqa: N801 - used as a statement
+    """SIGTERM and SIGINT drain while the body runs; a second one ends the process at once."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._installed: list[int] = []
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Only the main thread may handle signals; elsewhere whoever cancels us ends the run.
+            with suppress(ValueError, NotImplementedError, RuntimeError):
+                loop.add_signal_handler(number, self._hear)
+                self._installed.append(number)
+
+    def __exit__(self, *exc: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in self._installed:
+            loop.remove_signal_handler(number)
+
+    def _hear(self) -> None:
+        if self._stop.is_set():
+            os._exit(130)
+        self._stop.set()

@@ -1,0 +1,39 @@
+"""The loop's sign of progress on the board: a loop that does not write it any more is stuck."""
+
+from __future__ import annotations
+
+from workfleet.model.jobs import Claim
+from workfleet.ports.clock import Clock
+from workfleet.supervision.board import Board
+
+_EVERY_S = 1.0
+
+
+class NoBoard:
+    """Stands where nobody reads a board (tests with a clock of their own, whose leases nobody renews)."""
+
+    def put(self, claim: Claim, *, deadline_ms: int = 0) -> int:
+        return -1
+
+    def put_lock(self, name: str, owner: str, *, ttl_ms: int) -> int:
+        return -1
+
+    def clear(self, slot: int) -> None:
+        return None
+
+    def beat(self) -> None:
+        return None
+
+
+class LoopProgress:
+    """A Service: it beats once a second."""
+
+    name = "loop progress"
+
+    def __init__(self, board: Board | NoBoard, clock: Clock) -> None:
+        self._board, self._clock = board, clock
+
+    async def serve(self) -> None:
+        while True:
+            self._board.beat()
+            await self._clock.sleep(_EVERY_S)

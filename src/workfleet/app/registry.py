@@ -1,0 +1,218 @@
+"""What an application declares, collected from its modules and packages. All problems are found before anything
+starts."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+from workfleet.errors import ConfigError, MisplacedGuard, Problem
+from workfleet.model.declared import Guarded, marked
+from workfleet.model.jobtypes import JobType
+from workfleet.model.options import HandlerOptions
+from workfleet.modules.module import Module
+from workfleet.pools.marks import ProcessMark
+from workfleet.queues.declare import HandlerSpec, QueueSpec
+from workfleet.schedules.declare import ScheduleSpec
+
+
+@dataclass(frozen=True)
+class Code:
+    """Where declared code is: a plain function, or a method of a class that the container makes."""
+
+    fn: Any
+    owner: type[Any] | None
+    attribute: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.fn.__module__}.{self.label}"
+
+    @property
+    def label(self) -> str:
+        """`Class.method` or `function`: the default name of a schedule."""
+        return f"{self.owner.__name__}.{self.attribute}" if self.owner else str(self.fn.__qualname__)
+
+
+@dataclass(frozen=True)
+class HandlerEntry:
+    """One declared handler and its queue."""
+
+    code: Code
+    queue: str
+    name: str
+    job: JobType[Any, Any]
+    options: HandlerOptions
+
+
+@dataclass(frozen=True)
+class ScheduleEntry:
+    """One declared schedule and its name."""
+
+    code: Code
+    name: str
+    spec: ScheduleSpec
+
+
+@dataclass
+class Registry:
+    """Everything that was declared."""
+
+    handlers: list[HandlerEntry] = field(default_factory=list)
+    schedules: list[ScheduleEntry] = field(default_factory=list)
+    processes: list[tuple[type[Any], ProcessMark]] = field(default_factory=list)
+    classes: list[type[Any]] = field(default_factory=list)
+    concurrency: dict[str, int | None] = field(default_factory=dict)
+    """Queues that are listened to, with what `@queue` says of them."""
+
+
+def collect(modules: Sequence[Module], packages: Sequence[str], default_queue: str) -> Registry:
+    """Collect what the modules and the packages declare. Raises `ConfigError` with all that is wrong."""
+    registry, problems = Registry(), list[Problem]()
+    seen: set[int] = set()
+    declared = [(job, module.name) for module in modules for job in module.jobs]
+    declared += [(job, package) for package in packages for job in _in_package(package, problems)]
+    for job, source in declared:
+        if id(job) in seen:
+            continue
+        seen.add(id(job))
+        try:
+            _add(registry, job, source, default_queue)
+        except ConfigError as error:
+            problems += error.problems
+    for module in modules:
+        for queue in module.queues:
+            registry.concurrency.setdefault(queue, None)
+    problems += _duplicates(registry)
+    if problems:
+        raise ConfigError(problems)
+    return registry
+
+
+def _add(registry: Registry, job: Any, source: str, default_queue: str) -> None:
+    if isinstance(job, Guarded):
+        raise ConfigError(Problem(f"{job.fn.__module__}.{job.fn.__qualname__}", _misplaced(job)))
+    if not isinstance(job, type):
+        _add_code(registry, Code(job, None, job.__name__), job, None, source, default_queue)
+        return
+    process = marked(job, ProcessMark)
+    if process is not None:
+        registry.processes.append((job, process))
+        return
+    found = list(_methods(job))
+    if not found:
+        message = "it has no method with @handler or @schedule and is no @process class"
+        raise ConfigError(
+            Problem(f"{job.__module__}.{job.__qualname__}", f"module {source!r} lists it under jobs, but {message}")
+        )
+    registry.classes.append(job)
+    queue = marked(job, QueueSpec)
+    if queue is not None:
+        _set_concurrency(registry, job, queue)
+    for attribute, declared_fn, fn in found:
+        _add_code(registry, Code(fn, job, attribute), declared_fn, queue, source, default_queue)
+
+
+def _add_code(
+    registry: Registry, code: Code, declared_fn: Any, queue: QueueSpec | None, source: str, default_queue: str
+) -> None:
+    handler, schedule = marked(declared_fn, HandlerSpec), marked(declared_fn, ScheduleSpec)
+    if handler is None and schedule is None:
+        raise ConfigError(
+            Problem(code.where, f"module {source!r} lists it under jobs, but it has no @handler or @schedule")
+        )
+    if handler is not None:
+        on = handler.job.queue or (queue.name if queue else default_queue)
+        registry.handlers.append(HandlerEntry(code, on, handler.job.name, handler.job, handler.options))
+        registry.concurrency.setdefault(on, None)
+    if schedule is not None:
+        registry.schedules.append(ScheduleEntry(code, schedule.name or code.label, schedule))
+
+
+def _methods(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Attribute, declaring function, and the function that is called, for each declared method, inherited ones
+    included.
+    An override without a decorator keeps the declaration of what it overrides."""
+    for attribute in dir(cls):
+        fn = inspect.getattr_static(cls, attribute)
+        if isinstance(fn, Guarded):
+            raise ConfigError(Problem(f"{cls.__module__}.{cls.__qualname__}.{attribute}", _misplaced(fn)))
+        if not inspect.isfunction(fn):
+            continue
+        for ancestor in cls.__mro__:
+            declaring = vars(ancestor).get(attribute)
+            if _is_declared(declaring):
+                yield attribute, declaring, fn
+                break
+
+
+def _is_declared(fn: Any) -> bool:
+    return marked(fn, HandlerSpec) is not None or marked(fn, ScheduleSpec) is not None
+
+
+def _set_concurrency(registry: Registry, cls: type[Any], spec: QueueSpec) -> None:
+    known = registry.concurrency.get(spec.name)
+    if known is not None and spec.concurrency is not None and known != spec.concurrency:
+        message = f"concurrency={spec.concurrency}, but another class of this queue says {known}: say it once"
+        raise ConfigError(Problem(f"queue {spec.name} ({cls.__module__}.{cls.__qualname__})", message))
+    registry.concurrency[spec.name] = spec.concurrency if known is None else known
+
+
+def _duplicates(registry: Registry) -> Iterator[Problem]:
+    places: dict[str, list[str]] = {}
+    for handler in registry.handlers:
+        places.setdefault(f"handler {handler.name!r} on queue {handler.queue!r}", []).append(handler.code.where)
+    for schedule in registry.schedules:
+        places.setdefault(f"schedule {schedule.name!r}", []).append(schedule.code.where)
+    for cls, spec in registry.processes:
+        places.setdefault(f"pool {spec.name!r}", []).append(f"{cls.__module__}.{cls.__qualname__}")
+    for what, where in places.items():
+        if len(where) > 1:
+            yield Problem(what, f"declared {len(where)} times: {', '.join(where)}. Names are unique")
+
+
+def _misplaced(guarded: Guarded) -> str:
+    try:
+        guarded()
+    except MisplacedGuard as error:
+        return str(error)
+    raise AssertionError("a guarded function can never be called")
+
+
+def _in_package(package: str, problems: list[Problem]) -> Iterable[Any]:
+    """Declared functions and classes of a package and all its modules."""
+    try:
+        root = importlib.import_module(package)
+        names = [info.name for info in pkgutil.walk_packages(getattr(root, "__path__", []), f"{package}.")]
+        members = [root, *(importlib.import_module(name) for name in names)]
+    except ImportError as error:
+        problems.append(Problem("packages", f"the package {package!r} cannot be imported: {error}"))
+        return []
+    return [job for module in members for job in _declared_in(module)]
+
+
+def _declared_in(module: ModuleType) -> Iterator[Any]:
+    for value in list(vars(module).values()):
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if isinstance(value, type):
+            if marked(value, ProcessMark) is not None or any(_methods(value)):
+                yield value
+        elif inspect.isfunction(value) and _is_declared(value):
+            yield value
+
+
+def with_extra(registry: Registry, extra: Registry) -> Registry:
+    """Both together: the application's own and the built-in ones."""
+    return replace(
+        registry,
+        handlers=registry.handlers + extra.handlers,
+        schedules=registry.schedules + extra.schedules,
+        classes=registry.classes + extra.classes,
+        concurrency={**extra.concurrency, **registry.concurrency},
+    )

@@ -1,0 +1,352 @@
+"""A running worker: it opens the store, builds the graph, starts the services in order, and takes all of it down again.
+
+It owns the services and implements none. Whatever fails while it starts, what was started before is stopped and closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dishka import AsyncContainer, Provider
+
+from workfleet.bus import Bus
+from workfleet.errors import ConfigError, Problem, StoreUnavailable
+from workfleet.events import Declared, SettingIgnored, WorkerDraining, WorkerReady, WorkerStarting, WorkerStopped
+from workfleet.health.lag import LoopLagSampler
+from workfleet.model.fleet import WorkerRecord
+from workfleet.observe.logs.context import bind_job
+from workfleet.observe.metrics.recorder import MetricsRecorder
+from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.observe.metrics.store import MetricStore
+from workfleet.ports.clock import Clock
+from workfleet.ports.stores import Store
+from workfleet.queues.exchange import Exchange
+from workfleet.queues.handlers import HandlerTable
+from workfleet.queues.pruner import Pruner
+from workfleet.queues.reaper import Reaper
+from workfleet.queues.runner import Runner
+from workfleet.schedules.at_start import run_per_process, run_per_release
+from workfleet.schedules.process_local import ProcessLocalScheduler
+from workfleet.schedules.scheduler import Scheduler, anchored
+from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
+from workfleet.supervision.board import Board
+from workfleet.supervision.identity import is_alive, own_identity
+from workfleet.supervision.service import Service, ServiceGroup
+
+from .announce import start_lines
+from .assemble import container_of
+from .builtins import Basis
+from .client import Session
+from .compile import Compiler, Invoke
+from .composition import Composition
+from .definitions import Definition
+from .fleet import FleetBeat
+from .graph import close_graph
+from .guarding import GuardMaker
+from .handlers import build_handlers, define_all, unknown_policy
+from .health import StoreProbe
+from .hooks import call_hooks
+from .metrics import metric_services
+from .policies import milliseconds
+from .pooling import Pooling
+from .progress import LoopProgress, NoBoard
+from .registry import Code
+from .threads import HandlerThreads
+
+
+class PoolSource(Protocol):
+    """Gives the graph its pools, and handlers their place in one."""
+
+    def providers(self) -> Sequence[Provider]: ...
+    async def start(self, container: AsyncContainer) -> None: ...
+    async def invocation(self, code: Code, pool: Any) -> Invoke: ...
+    def states(self) -> dict[str, dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """What tells one worker from the others."""
+
+    worker: str
+    announce: bool = True
+    """Whether it speaks for its process group in the start log."""
+    queues: tuple[str, ...] | None = None
+    processes: int = 1
+    """How many workers share this machine with it: "auto" pools are divided by it."""
+    locator: str | None = None
+    """Where pool children find the application; None: it cannot be imported."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line says, for them too."""
+    pooling: PoolSource | None = None
+    """Where pools come from; None: child processes."""
+    driven: bool = False
+    """A test moves the clock: nothing runs by itself but what was claimed."""
+    configure_logs: Callable[[LogSettings], None] = field(default=lambda _settings: None)
+    extra_services: Callable[[Runtime], list[Service]] = field(default=lambda _runtime: [])
+
+
+class Runtime:
+    """One worker process's application, from `start` to `stop`."""
+
+    def __init__(self, basis: Basis, options: RuntimeOptions) -> None:
+        self.basis, self.options = basis, options
+        self.clock: Clock = basis.clock
+        self.bus: Bus = basis.bus
+        self.composition: Composition = basis.composition
+        self.registry = MetricsRegistry()
+        self.board: Board | NoBoard = basis.board or NoBoard()
+        self.threads = HandlerThreads()
+        self.problems: list[str] = []
+        """What went wrong while stopping, a sentence each."""
+        self.definitions: list[Definition] = []
+        self.ready = False
+        self._container: AsyncContainer | None = None
+        self._services = ServiceGroup("worker", [], clock=self.clock, publish=self.bus.publish)
+        self._sources = ServiceGroup("sources", [], clock=self.clock, publish=self.bus.publish)
+        self._modules_started = self._registered = False
+
+    async def start(self) -> None:
+        """Start everything. Raises `ConfigError`, `StoreUnavailable` and what user code raises; nothing is left
+        open then."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        composition, publish = self.composition, self.bus.publish
+        self.bus.subscribe(MetricsRecorder(self.registry))
+        compiler = await self._assemble()
+        self.options.configure_logs(await self.container.get(LogSettings))
+        for warning in composition.loaded.warnings:
+            publish(SettingIgnored(warning=warning))
+        scheduler = await self.container.get(SchedulerSettings)
+        self.definitions = define_all(composition, scheduler)
+        self.store = await self.container.get(Store)
+        self._modules_started = True
+        await call_hooks(composition.modules, "init", self.container)
+        table = await build_handlers(composition, compiler, self.definitions, scheduler, self.options.queues)
+        self.table = table
+        self.threads.resize(sum(table.concurrency.values()))
+        reaper = self._reaper()
+        await reaper.bury()
+        await call_hooks(composition.modules, "bootstrap", self.container)
+        await self._announce(scheduler)
+        await self._register(table)
+        await self._start_services(table, reaper)
+        if composition.core.scheduler_enabled:
+            await self._run_at_start()
+        self.ready = True
+        publish(WorkerReady(worker=self.options.worker, queues=", ".join(sorted(table.queues)) or "no queue"))
+
+    async def _assemble(self) -> Compiler:
+        options = self.options
+        self.pooling = options.pooling or Pooling(
+            self.basis, locator=options.locator, config=options.config, processes=options.processes
+        )
+        self._container = container_of(self.basis, self.registry, self.pooling.providers())
+        await self.pooling.start(self._container)
+        return Compiler(
+            container=self._container,
+            enqueueing=(await self._container.get(Session)).enqueueing,
+            make_guards=await self._container.get(GuardMaker),
+            threads=self.threads,
+            in_pool=self.pooling.invocation,
+        )
+
+    @property
+    def container(self) -> AsyncContainer:
+        """The graph. Only after the start has built it."""
+        assert self._container is not None, "the graph is built at start"
+        return self._container
+
+    def pool_states(self) -> dict[str, dict[str, Any]]:
+        """Each pool's name with its state and counts, for the status file."""
+        return self.pooling.states()
+
+    async def stop(self, timeout_ms: int) -> WorkerStopped:
+        """Drain: stop firing and claiming, let jobs end within the budget, give the rest back, close. Returns the
+        report."""
+        deadline = self.clock.monotonic() + timeout_ms / 1000
+        self.bus.publish(WorkerDraining(worker=self.options.worker, active=self.exchange.active, timeout_ms=timeout_ms))
+        refused = list(await self._sources.stop(_left_ms(self.clock, deadline) // 10))
+        self.problems += await call_hooks(self.composition.modules, "drain", self.container, on_error="collect")
+        given_back = await self.exchange.drain(max(deadline - self.clock.monotonic(), 0))
+        refused += await self._services.stop(max(_left_ms(self.clock, deadline), 1_000))
+        await self._forget()
+        await self.close()
+        totals = self.exchange.totals
+        stopped = WorkerStopped(
+            worker=self.options.worker,
+            completed=totals["completed"],
+            failed=totals["failed"],
+            given_back=given_back,
+            refused=tuple(refused),
+        )
+        self.bus.publish(stopped)
+        return stopped
+
+    async def close(self) -> None:
+        """Stop what runs and close what is open, in reverse order. Safe to call at any stage of a start."""
+        for group in (self._sources, self._services):
+            await group.stop(1_000)
+        if self._modules_started:
+            self._modules_started = False
+            modules = reversed(self.composition.modules)
+            self.problems += await call_hooks(modules, "shutdown", self.container, on_error="collect")
+        if self._container is not None:
+            container, self._container = self._container, None
+            self.problems += await close_graph(container)
+        self.threads.shutdown()
+
+    def _reaper(self) -> Reaper:
+        core = self.composition.core
+        return Reaper(
+            self.store,
+            worker=self.options.worker,
+            is_alive=is_alive,
+            lease_ms=milliseconds(core.lease),
+            poll_ms=milliseconds(core.poll),
+            max_crashes=core.max_crashes,
+            clock=self.clock,
+            publish=self.bus.publish,
+        )
+
+    def _make_exchange(self, table: HandlerTable) -> Exchange:
+        core, clock, publish = self.composition.core, self.clock, self.bus.publish
+        runner = Runner(
+            table,
+            self.store.jobs,
+            clock=clock,
+            publish=publish,
+            bind=bind_job,
+            draw=random.random,
+            unknown=unknown_policy(self.composition),
+        )
+        return Exchange(
+            self.store.jobs,
+            runner,
+            table,
+            self.board,
+            worker=self.options.worker,
+            lease_ms=milliseconds(core.lease),
+            poll_ms=milliseconds(core.poll),
+            clock=clock,
+            publish=publish,
+        )
+
+    async def _start_services(self, table: HandlerTable, reaper: Reaper) -> None:
+        """Two groups: the sources of new work stop first, everything that finishes and keeps it last."""
+        clock, publish = self.clock, self.bus.publish
+        self.exchange = self._make_exchange(table)
+        self.scheduler = self._make_scheduler()
+        kept = [self.exchange] if self.options.driven else await self._keepers(reaper)
+        timers = [] if self.options.driven else self._timers()
+        self._services = ServiceGroup("worker", kept, clock=clock, publish=publish)
+        self._sources = ServiceGroup("sources", timers, clock=clock, publish=publish)
+        self._tasks = [asyncio.create_task(group.serve(), name=group.name) for group in (self._services, self._sources)]
+
+    async def _keepers(self, reaper: Reaper) -> list[Service]:
+        """What finishes and keeps work; the exchange last, so that it stops first."""
+        clock, publish, store = self.clock, self.bus.publish, self.store
+        self.probe = StoreProbe(store, self.composition.app.name, clock)
+        self.sampler = await self.container.get(LoopLagSampler)
+        metrics = await self.container.get(MetricsSettings)
+        kept: list[Service] = metric_services(
+            metrics,
+            self.registry,
+            await self.container.get(MetricStore),
+            worker=self.options.worker,
+            clock=clock,
+            publish=publish,
+        )
+        return [
+            *kept,
+            FleetBeat(store, self._record, clock),
+            LoopProgress(self.board, clock),
+            self.sampler,
+            self.probe,
+            reaper,
+            Pruner(store.jobs, clock),
+            *self.options.extra_services(self),
+            self.exchange,
+        ]
+
+    def _timers(self) -> list[Service]:
+        if not self.composition.core.scheduler_enabled:
+            return []
+        local = [d.record for d in self.definitions if d.per_process and d.record.enabled]
+        per_process = ProcessLocalScheduler(local, self.store.jobs, worker=self.options.worker, clock=self.clock)
+        return [per_process, self.scheduler]
+
+    def _make_scheduler(self) -> Scheduler:
+        return Scheduler(
+            self.store.schedules,
+            app=self.composition.app.name,
+            now_ms=self.store.now_ms,
+            poll_ms=milliseconds(self.composition.core.poll),
+            clock=self.clock,
+            publish=self.bus.publish,
+            wake=self.exchange.wake,
+        )
+
+    async def _announce(self, scheduler: SchedulerSettings) -> None:
+        composition, publish = self.composition, self.bus.publish
+        now = await self.store.now_ms()
+        shared = [anchored(d.record, now) for d in self.definitions if not d.per_process]
+        stored = await self.store.schedules.merge(shared)
+        if not self.options.announce:
+            return
+        registry = composition.registry
+        publish(
+            WorkerStarting(
+                app=composition.app.name,
+                worker=self.options.worker,
+                store=self.store.url,
+                jobs=len(registry.handlers),
+                schedules=len(registry.schedules),
+            )
+        )
+        if scheduler.log_registered_jobs:
+            for line in start_lines(composition, self.definitions, stored):
+                publish(Declared(line=line))
+
+    async def _register(self, table: HandlerTable) -> None:
+        self._record = WorkerRecord(
+            id=self.options.worker,
+            identity=own_identity(),
+            queues=tuple(table.queues),
+            release=self.composition.release,
+        )
+        await self.store.fleet.register(self._record)
+        self._registered = True
+
+    async def _forget(self) -> None:
+        """Take our record out, unless a job is still ours: then the record is how others find out that we are gone."""
+        if self._registered and not self.exchange.active:
+            try:
+                await self.store.fleet.forget(self.options.worker)
+            except StoreUnavailable as error:
+                self.problems.append(f"the worker's record stays until others see that it is gone: {error}")
+
+    async def _run_at_start(self) -> None:
+        store, worker = self.store, self.options.worker
+        enabled = [d for d in self.definitions if d.record.enabled]
+        per_process = [d.record for d in enabled if d.run_on_start == "process"]
+        per_release = [d.record for d in enabled if d.run_on_start == "release"]
+        if per_release and not self.composition.release:
+            names = ", ".join(record.name for record in per_release)
+            message = f"{names} runs once per release, but this release has no name: set it, or App(version=…)"
+            raise ConfigError(Problem("WORKER_RELEASE", message))
+        await run_per_process(per_process, store.jobs, worker=worker)
+        await run_per_release(per_release, store.jobs, store.keys, release=self.composition.release)
+        self.exchange.wake()
+
+
+def _left_ms(clock: Clock, deadline: float) -> int:
+    return max(int((deadline - clock.monotonic()) * 1000), 0)

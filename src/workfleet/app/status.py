@@ -1,0 +1,184 @@
+"""The status file: one small JSON document by which `probe` and `status` judge a running fleet without asking it.
+
+The supervisor writes it every second and at each change of state, whole or not at all (temporary file, then rename).
+This file owns the format and the place; it knows no worker and no store.
+
+**Format**, version 1 (readers ignore fields they do not know and refuse a higher `version`). Instants end in `_ms`,
+wall time in UTC; `_mono_ms` is the machine's monotonic clock (Python's `time.monotonic()`), which a clock set back by a
+year does not move; `_age_ms` is how old something was when the file was written.
+
+    version          1
+    app              the application's name
+    host             the machine's name
+    supervisor       {"pid", "started", "boot_id"}: `started` and `boot_id` as in `ProcessIdentity`
+    started_ms       when the supervisor started
+    written_ms, written_mono_ms    when this file was written
+    state            "starting" | "ready" | "draining" | "stopped"
+    ever_ready       whether the fleet has been ready since it started
+    reason           why it stops or stopped, for people
+    store            the store without its secrets; "" until it is known
+    workers          a list of
+        index, id, pid (null: none at the moment), restarts
+        state            "starting" | "ready" | "draining" | "stuck" | "waiting" (to be restarted) | "stopped"
+        uptime_ms        since this process started
+        beat_age_ms      since its last message; null before the first
+        loop_lag_ms      how late its event loop is
+        store_ok_age_ms  since its last successful claim round trip; null before the first
+        store_error      what the store said last, null when it works
+        unready          why it is not ready, as its health checks say (a list of sentences)
+        active, completed, failed       jobs
+        pools, details   what the worker tells about its pools and itself (objects)
+        last_exit        how the process before this one ended, null for the first
+
+**How `probe` judges.** age = time.monotonic() * 1000 − written_mono_ms; a file whose age is negative is from before a
+reboot, so it counts as infinitely old. No file, or one that cannot be read, fails every probe.
+
+    live     age < 15 s, state is not "stopped", and no worker is "stuck" (a stuck worker is killed and replaced within
+             seconds; one that keeps that state could not be killed). Never depends on the store
+    ready    live, state is "ready", and at least one worker has state "ready", an empty `unready`, and
+             store_ok_age_ms + age < 30 s
+    startup  age < 15 s and ever_ready
+
+**Place.** `WORKER_STATUS_FILE`, else `<project root>/.workfleet/<app>.status.json`. Where that cannot be written (a
+read-only container), `fallback_status_file(path)` is written instead, and the log says so; readers look at both places
+and take the one with the later `written_ms`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+VERSION = 1
+
+FleetState = Literal["starting", "ready", "draining", "stopped"]
+WorkerState = Literal["starting", "ready", "draining", "stuck", "waiting", "stopped"]
+
+
+class SupervisorFacts(Struct, frozen=True):
+    """Which process writes the file."""
+
+    pid: int
+    started: str
+    boot_id: str
+
+
+class WorkerStatus(Struct, kw_only=True):
+    """One worker, as described at the head of this module."""
+
+    index: int
+    id: str
+    pid: int | None
+    state: WorkerState
+    restarts: int = 0
+    uptime_ms: int = 0
+    beat_age_ms: int | None = None
+    loop_lag_ms: int = 0
+    store_ok_age_ms: int | None = None
+    store_error: str | None = None
+    unready: tuple[str, ...] = ()
+    active: int = 0
+    completed: int = 0
+    failed: int = 0
+    pools: dict[str, Any] = {}
+    details: dict[str, Any] = {}
+    last_exit: str | None = None
+
+
+class Status(Struct, kw_only=True):
+    """The whole document, as described at the head of this module."""
+
+    version: int = VERSION
+    app: str
+    host: str
+    supervisor: SupervisorFacts
+    started_ms: int
+    written_ms: int
+    written_mono_ms: int
+    state: FleetState
+    ever_ready: bool
+    reason: str = ""
+    store: str = ""
+    workers: list[WorkerStatus] = []
+
+
+def default_status_file(project_root: Path, app: str) -> Path:
+    """Where an app's status file is unless `WORKER_STATUS_FILE` says otherwise."""
+    return project_root / ".workfleet" / f"{re.sub(r'[^A-Za-z0-9._-]', '_', app)}.status.json"
+
+
+def fallback_status_file(path: Path) -> Path:
+    """Where the file goes when `path` cannot be written: `$TMPDIR/workfleet-<uid>/<crc32 of the path>-<name>`.
+
+    The checksum (eight hexadecimal digits of the absolute path's bytes) keeps two apps of one name apart.
+    """
+    crc = zlib.crc32(os.fsencode(os.path.abspath(path)))
+    return Path(os.environ.get("TMPDIR") or "/tmp") / f"workfleet-{os.getuid()}" / f"{crc:08x}-{path.name}"
+
+
+def write_status(path: Path, status: Status) -> None:
+    """Write the file whole or not at all. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(msgspec.json.encode(status))
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_status(path: Path) -> Status | None:
+    """The later of the file at `path` and its fallback. None when there is none that this version understands."""
+    found = []
+    for place in (path, fallback_status_file(path)):
+        try:
+            found.append(msgspec.json.decode(place.read_bytes(), type=Status))
+        except (OSError, msgspec.MsgspecError):
+            continue
+    known = [status for status in found if status.version <= VERSION]
+    return max(known, key=lambda status: status.written_ms, default=None)
+
+
+class StatusFile:
+    """Where a supervisor writes: the wanted place, and as long as that fails, the fallback."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._told = ""
+
+    def write(self, status: Status) -> str | None:
+        """Write, and return a sentence for the log when something about the place has changed."""
+        told = self._write(status)
+        if told == self._told:
+            return None
+        self._told = told
+        return told or f"the status file {self.path} can be written again"
+
+    def _write(self, status: Status) -> str:
+        try:
+            _write_in(self.path, status)
+        except OSError as error:
+            head = f"the status file {self.path} cannot be written ({error.strerror or error})"
+        else:
+            return ""
+        fallback = fallback_status_file(self.path)
+        try:
+            _write_in(fallback, status, private=True)
+        except OSError as error:
+            return f"{head}, nor can {fallback} ({error.strerror or error}): probes will fail. Set WORKER_STATUS_FILE"
+        return f"{head}: {fallback} is used meanwhile"
+
+
+def _write_in(path: Path, status: Status, *, private: bool = False) -> None:
+    folder = path.parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+    if private and folder.lstat().st_uid != os.getuid():
+        # The temporary folder is everybody's: never write through somebody else's folder or link.
+        raise PermissionError(f"{folder} belongs to somebody else")
+    write_status(path, status)

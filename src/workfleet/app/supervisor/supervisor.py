@@ -1,0 +1,125 @@
+"""The supervisor: lists what it is made of, listens to signals, and ends with an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+
+from workfleet.app.status import WorkerStatus
+from workfleet.events import Event
+from workfleet.ports.clock import Clock
+from workfleet.supervision.lifeline import adopt_orphans
+from workfleet.supervision.service import ServiceGroup
+
+from .children import Children
+from .custody import Custody, OpenStore
+from .judge import Judge
+from .options import Summary, SupervisorOptions
+from .reporter import Reporter
+from .run import Run
+from .slot import Slot
+
+_CLOSE_MS = 3_000
+
+
+class Supervisor:
+    """Runs a fleet process group: `await Supervisor(…).run()` in the main thread of a process of its own.
+
+    It waits for every child of its process, also for those that it has not started.
+    """
+
+    def __init__(
+        self,
+        options: SupervisorOptions,
+        *,
+        open_store: OpenStore,
+        clock: Clock,
+        publish: Callable[[Event], None],
+        on_summary: Callable[[Summary], None],
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        """`say` shows a message to whoever started it, by default on standard error."""
+        self._options, self._clock = options, clock
+        self._on_summary = on_summary
+        self._run = Run(options, clock, say or _say)
+        self._children = Children(clock)
+        custody = Custody(self._run, open_store, clock=clock, publish=publish)
+        self._slots = [
+            Slot(
+                index,
+                options,
+                self._run,
+                self._children,
+                custody,
+                self._every_slot_loops,
+                clock=clock,
+                publish=publish,
+            )
+            for index in range(options.processes)
+        ]
+        judge = Judge(self._run, clock=clock, publish=publish)
+        self._reporter = Reporter(options, self._run, custody, self._statuses, clock=clock, publish=publish)
+        # Stopped in reverse: the file tells of the stop until its end, the store is closed last.
+        self._services = ServiceGroup("supervisor", [custody, judge, self._reporter], clock=clock, publish=publish)
+
+    async def run(self) -> int:
+        """Run until there is nothing left to do or a signal ends it. Returns the exit code.
+
+        0 drained or idle; 1 something refused to stop, every worker is in a crash loop, or jobs failed and
+        `fail_on_failed` is set; 3 the store cannot be reached at the start; 78 wrong configuration; 130 a second
+        signal.
+        """
+        adopt_orphans()
+        self._children.listen()
+        listened = self._listen()
+        services = asyncio.create_task(self._services.serve(), name="supervisor services")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for slot in self._slots:
+                    group.create_task(slot.run(), name=f"worker {slot.index}")
+        finally:
+            for worker in self._run.living():
+                worker.kill("its supervisor failed")
+            self._run.summary.refused += await self._services.stop(_CLOSE_MS)
+            # A service that refused is left behind, so the group's own task is not waited for but ended.
+            services.cancel()
+            await asyncio.gather(services, return_exceptions=True)
+            self._run.state = "stopped"
+            self._reporter.write()
+            for number in listened:
+                asyncio.get_running_loop().remove_signal_handler(number)
+            self._children.close()
+        self._on_summary(self._run.summary)
+        return self._exit_code()
+
+    def _listen(self) -> list[signal.Signals]:
+        """SIGTERM and SIGINT stop, a second one at once. SIGHUP stops, but is never the second: terminals and service
+        managers send it along with another one. Where it is ignored (nohup), it stays ignored."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._run.told_to_stop, number.name)
+        listened = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, self._run.stop, "stopped by SIGHUP")
+            listened.append(signal.SIGHUP)
+        return listened
+
+    def _every_slot_loops(self) -> bool:
+        return all(slot.in_crash_loop for slot in self._slots if not slot.over)
+
+    def _statuses(self) -> list[WorkerStatus]:
+        return [slot.status() for slot in self._slots]
+
+    def _exit_code(self) -> int:
+        summary = self._run.summary
+        if self._run.exit_code:
+            return self._run.exit_code
+        failed = self._options.until_idle and self._options.fail_on_failed and summary.failed > 0
+        return 1 if summary.refused or failed else 0
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()

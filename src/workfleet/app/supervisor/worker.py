@@ -1,0 +1,192 @@
+"""One life of one worker process: how it is started, what it has said, how it can be ended, how it did end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+import msgspec
+
+from workfleet.app.status import WorkerState, WorkerStatus
+from workfleet.ids import new_token
+from workfleet.ports.clock import Clock
+from workfleet.supervision.board import Board
+from workfleet.supervision.control import (
+    ORDER_VARIABLE,
+    Beat,
+    Bye,
+    Drain,
+    FromSupervisor,
+    FromWorker,
+    Hello,
+    Ready,
+    Refused,
+    WorkerOrder,
+)
+from workfleet.supervision.link import SupervisorEnd
+
+from .children import Child, Children
+from .options import SupervisorOptions
+
+_CONFIG_EXIT = 78
+
+
+class WorkerProcess:
+    """A worker from its start until it is closed. `on_message` is called after each message has been taken in."""
+
+    def __init__(
+        self,
+        options: SupervisorOptions,
+        children: Children,
+        clock: Clock,
+        *,
+        index: int,
+        restarts: int,
+        on_message: Callable[[WorkerProcess, FromWorker], None],
+    ) -> None:
+        """Start the process. Raises OSError when the machine cannot."""
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{index}-{new_token()[:8]}"
+        self.index, self.restarts = index, restarts
+        self._clock, self._on_message = clock, on_message
+        self.hello: Hello | None = None
+        self.beat: Beat | None = None
+        self.bye: Bye | None = None
+        self.refused: Refused | None = None
+        self.ready = False
+        self.stuck: str | None = None
+        """Why it is taken for stuck."""
+        self.killed: str | None = None
+        """Why the supervisor killed it."""
+        self.over = asyncio.Event()
+        """It has said its last word."""
+        self.started_at = clock.monotonic()
+        self._beat_at: float | None = None
+        self._draining = False
+        self.board = Board.create(slots=options.board_slots, clock=clock)
+        self.child, self._link, self._lifeline = self._start(options, children)
+
+    def _start(self, options: SupervisorOptions, children: Children) -> tuple[Child, SupervisorEnd, int]:
+        ours, theirs = socket.socketpair()
+        their_lifeline, our_lifeline = os.pipe()
+        order = WorkerOrder(
+            app=options.app,
+            worker_id=self.id,
+            index=self.index,
+            processes=options.processes,
+            restarts=self.restarts,
+            supervisor_pid=os.getpid(),
+            board_fd=self.board.fd,
+            control_fd=theirs.fileno(),
+            lifeline_fd=their_lifeline,
+            until_idle=options.until_idle,
+            queues=options.queues,
+            config=options.config,
+        )
+        environ = {**os.environ, **options.environ, ORDER_VARIABLE: msgspec.json.encode(order).decode()}
+        try:
+            child = children.start(options.worker_command, environ, (self.board.fd, theirs.fileno(), their_lifeline))
+        except OSError:
+            self.board.close()
+            os.close(our_lifeline)
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(their_lifeline)
+        return child, SupervisorEnd(ours, self._hear), our_lifeline
+
+    def send(self, message: FromSupervisor) -> None:
+        self._link.send(message)
+
+    def drain(self, timeout_ms: int) -> None:
+        """Ask it to stop. One that has not said anything yet has claimed nothing, and need not be waited for."""
+        if self.hello is None:
+            self.kill("it was told to stop while it started")
+        else:
+            self._draining = True
+            self.send(Drain(timeout_ms=timeout_ms))
+
+    def dump(self) -> None:
+        """Have it write its stacks to standard error."""
+        self.child.signal(signal.SIGUSR2)
+
+    def kill(self, why: str) -> None:
+        """End it and what it has started, at once."""
+        self.killed = self.killed or why
+        self.child.kill_group()
+
+    def hear_out(self) -> None:
+        """Take in what it said before it ended, and hang up. The board stays readable."""
+        self._link.close()
+
+    def close(self) -> None:
+        """Give back what this life of the worker has used."""
+        self._link.close()
+        self.board.close()
+        os.close(self._lifeline)
+
+    def refusal(self, exit_code: int) -> Refused | None:
+        """Why it could not start, if that is how it ended. One that could not even say so has its exit code."""
+        if self.refused is None and exit_code == _CONFIG_EXIT and not self.ready:
+            return Refused(exit_code=_CONFIG_EXIT, message="")
+        return self.refused
+
+    def how_it_ended(self, exit_code: int) -> str:
+        """A phrase that follows "the process"."""
+        if self.stuck is not None:
+            return f"was stuck ({self.stuck}) and was killed by its supervisor"
+        if self.killed is not None:
+            return f"was killed by its supervisor: {self.killed}"
+        if exit_code >= 0:
+            return f"exited with code {exit_code}"
+        try:
+            return f"was killed by {signal.Signals(-exit_code).name}"
+        except ValueError:  # a real-time signal has no name
+            return f"was killed by signal {-exit_code}"
+
+    def status(self) -> WorkerStatus:
+        now = self._clock.monotonic()
+        beat = self.beat
+        status = WorkerStatus(
+            index=self.index,
+            id=self.id,
+            pid=self.child.pid,
+            state=self._state(),
+            restarts=self.restarts,
+            uptime_ms=round((now - self.started_at) * 1000),
+        )
+        if beat is None or self._beat_at is None:
+            return status
+        status.beat_age_ms = round((now - self._beat_at) * 1000)
+        status.loop_lag_ms = beat.loop_lag_ms
+        status.store_ok_age_ms = None if beat.store_ok_ms is None else round(now * 1000 - beat.store_ok_ms)
+        status.store_error = beat.store_error
+        status.unready = beat.unready
+        status.active, status.completed, status.failed = beat.active, beat.completed, beat.failed
+        status.pools, status.details = beat.pools, beat.details
+        return status
+
+    def _state(self) -> WorkerState:
+        if self.stuck is not None:
+            return "stuck"
+        if self._draining:
+            return "draining"
+        return "ready" if self.ready else "starting"
+
+    def _hear(self, message: FromWorker) -> None:
+        if isinstance(message, Hello):
+            self.hello = message
+        elif isinstance(message, Ready):
+            self.ready = True
+        elif isinstance(message, Beat):
+            self.beat, self._beat_at = message, self._clock.monotonic()
+        elif isinstance(message, Bye):
+            self.bye = message
+            self.over.set()
+        else:
+            self.refused = message
+            self.over.set()
+        self._on_message(self, message)

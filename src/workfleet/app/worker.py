@@ -1,0 +1,152 @@
+"""A worker process under a supervisor: `python -m workfleet.app.worker`, started with an order in its environment.
+
+It leaves signals to the supervisor, says hello, ready, beats and goodbye, and drains when it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import traceback
+
+from workfleet.bus import Bus
+from workfleet.clock import SystemClock
+from workfleet.errors import WorkfleetError
+from workfleet.events import WorkerStopped
+from workfleet.observe.logs.setup import LogOptions, configure_logging
+from workfleet.observe.logs.subscriber import LogSubscriber
+from workfleet.settings.sections import LogSettings
+from workfleet.stores.open import open_store
+from workfleet.supervision.board import Board
+from workfleet.supervision.control import (
+    Bye,
+    Drain,
+    FromSupervisor,
+    Hello,
+    Lost,
+    Ready,
+    Refused,
+    WorkerOrder,
+    read_order,
+)
+from workfleet.supervision.lifeline import die_with_parent, dump_on_signal, end_group, leave_signals_to_parent
+from workfleet.supervision.link import WorkerEnd
+
+from .beats import Beats
+from .builtins import Basis
+from .composition import Composition, composition_of
+from .idle import IdleWatch
+from .loops import run_loop
+from .policies import milliseconds
+from .runtime import Runtime, RuntimeOptions
+
+
+class Worker:
+    """What `main` runs: one runtime, and the conversation about it."""
+
+    def __init__(self, order: WorkerOrder) -> None:
+        self._order = order
+        self._drain: asyncio.Future[Drain | None] = asyncio.get_running_loop().create_future()
+        self._link = WorkerEnd(order.control_fd, self._hear, end_group)
+        self._runtime: Runtime | None = None
+
+    async def run(self) -> int:
+        """Start, work, drain. Returns the exit code; what a start fails with is told to the supervisor."""
+        try:
+            stopped = await self._work()
+        except WorkfleetError as error:
+            self._refuse(error.exit_code, str(error))
+            return error.exit_code
+        except Exception as error:  # noqa: BLE001 - the boundary around user code that is imported and built at start
+            where = "".join(traceback.format_exception(error)).strip()
+            self._refuse(78, f"the application cannot start:\n{where}")
+            return 78
+        assert self._runtime is not None
+        self._link.send(
+            Bye(
+                completed=stopped.completed,
+                failed=stopped.failed,
+                given_back=stopped.given_back,
+                refused=stopped.refused,
+                problems=tuple(self._runtime.problems),
+            )
+        )
+        self._link.close()
+        return 0
+
+    async def _work(self) -> WorkerStopped:
+        order, clock, bus = self._order, SystemClock(), Bus()
+        composition = composition_of(order.app, order.config)
+        bus.subscribe(LogSubscriber())
+        basis = Basis(composition, clock, bus, order.worker_id, open_store, Board.attach(order.board_fd, clock=clock))
+        options = RuntimeOptions(
+            worker=order.worker_id,
+            announce=order.index == 0 and order.restarts == 0,
+            queues=order.queues,
+            processes=order.processes,
+            locator=order.app,
+            config=order.config,
+            configure_logs=configure_logs,
+            extra_services=lambda runtime: [Beats(runtime, self._link.send)],
+        )
+        self._link.send(self._hello(composition))
+        self._runtime = Runtime(basis, options)
+        await self._runtime.start()
+        self._link.send(Ready())
+        if order.until_idle:
+            IdleWatch(self._runtime).start(self._finish)
+        drain = await self._drain
+        core = composition.core
+        return await self._runtime.stop(milliseconds(core.shutdown_timeout) if drain is None else drain.timeout_ms)
+
+    def _hello(self, composition: Composition) -> Hello:
+        core = composition.core
+        return Hello(
+            worker_id=self._order.worker_id,
+            pid=os.getpid(),
+            app=composition.app.name,
+            store=composition.store_url,
+            lease_ms=milliseconds(core.lease),
+            max_crashes=core.max_crashes,
+            stuck_after_ms=milliseconds(core.stuck_after),
+            shutdown_timeout_ms=milliseconds(core.shutdown_timeout),
+            status_file=str(core.status_file) if core.status_file else None,
+        )
+
+    def _hear(self, message: FromSupervisor) -> None:
+        if isinstance(message, Lost):
+            if self._runtime is not None and self._runtime.ready:
+                self._runtime.exchange.lose(message.claim)
+        elif not self._drain.done():
+            self._drain.set_result(message)
+
+    def _finish(self) -> None:
+        if not self._drain.done():
+            self._drain.set_result(None)
+
+    def _refuse(self, exit_code: int, message: str) -> None:
+        self._link.send(Refused(exit_code=exit_code, message=message))
+        self._link.close()
+
+
+def configure_logs(settings: LogSettings) -> None:
+    """Logging as the settings say it."""
+    configure_logging(LogOptions(format=settings.format, level=settings.level, levels=dict(settings.levels)))
+
+
+def main() -> None:
+    """The process. It ends without waiting for threads that user code left running."""
+    order = read_order(os.environ)
+    die_with_parent(order.lifeline_fd, order.supervisor_pid)
+    leave_signals_to_parent()
+    dump_on_signal()
+    configure_logs(LogSettings())
+    code = run_loop(lambda: Worker(order).run())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The one way facts travel inside a process: typed events to subscribers. A failing subscriber never fails a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .events import Event, SubscriberFailed
+
+Subscriber = Callable[[Event], None]
+
+
+class Bus:
+    """Calls every subscriber in order, at once. Subscribers are quick and synchronous; what is slow buffers by
+    itself."""
+
+    def __init__(self) -> None:
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.append(subscriber)
+
+    def publish(self, event: Event) -> None:
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception as error:  # noqa: BLE001 - the boundary around subscribers: told to the others, never to the publisher
+                self._tell(SubscriberFailed(subscriber=_name(subscriber), event=event.wire_name, error=repr(error)))
+
+    def _tell(self, event: SubscriberFailed) -> None:
+        for subscriber in self._subscribers:
+            if _name(subscriber) == event.subscriber:
+                continue
+            try:
+                subscriber(event)
+            except Exception:  # noqa: BLE001 - it failed at telling of a failure: nobody is left to tell
+                continue
+
+
+def _name(subscriber: Subscriber) -> str:
+    return getattr(subscriber, "__qualname__", type(subscriber).__qualname__)

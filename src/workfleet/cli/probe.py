@@ -1,0 +1,300 @@
+"""`workfleet probe live|ready|startup`: judges the supervisor's status file. Standard library only, and little of it.
+
+The file's format, its places and how each check judges are defined at the head of `workfleet/app/status.py`; nothing
+else of the product may be imported here, and neither argparse nor pathlib, which cost more than the rest together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+VERSION = 1
+MAX_AGE_MS = 15_000
+MAX_STORE_AGE_MS = 30_000
+
+OK, FAILED, USAGE = 0, 1, 2
+CHECKS = ("live", "ready", "startup")
+MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")
+SUFFIX = ".status.json"
+
+HELP = """\
+Usage: workfleet probe live|ready|startup [OPTIONS]
+
+  Judge a running fleet by its status file, for exec probes. Exits 0 when it passes, 1 when not, 2 for wrong usage.
+
+  live      the supervisor makes progress, and no worker is stuck. Never depends on the store
+  ready     live, and at least one worker is ready and has reached the store
+  startup   the fleet has been ready since it started
+
+Options:
+  --status-file PATH  the file (else WORKER_STATUS_FILE, else .workfleet/<app>.status.json in the project)
+  --app NAME          which app, where several run in one project
+  --max-age DURATION  how old the file may be (15s)
+  --json              one JSON document instead of a sentence
+  -v, --verbose       what each worker says, too
+  -h, --help          this text"""
+
+
+class Misuse(Exception):
+    """The command was given something that makes no sense."""
+
+
+class Options:
+    """What the command line asks for."""
+
+    def __init__(self) -> None:
+        self.check = ""
+        self.status_file = os.environ.get("WORKER_STATUS_FILE") or None
+        self.app: str | None = None
+        self.max_age_ms = MAX_AGE_MS
+        self.json = self.verbose = self.help = False
+
+
+def main(arguments: list[str]) -> int:
+    """Run the probe. Returns the exit code; prints one line on standard output, or on standard error for a misuse."""
+    try:
+        options = parse(arguments)
+        if options.help:
+            _print(HELP)
+            return OK
+        places = find(options)
+    except Misuse as misuse:
+        sys.stderr.write(f"workfleet probe: {misuse}\n")
+        return USAGE
+    path, status, problem = read(places)
+    if status is None:
+        return _report(options, path, {}, None, problem)
+    try:
+        age_ms, reason = judge(options.check, status, options.max_age_ms, _monotonic_ms())
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return _report(options, path, {}, None, f"{path} is not a status file ({type(error).__name__}: {error})")
+    return _report(options, path, status, age_ms, reason)
+
+
+def parse(arguments: list[str]) -> Options:
+    """Read the command line. Raises `Misuse`."""
+    options, left = Options(), list(arguments)
+    while left:
+        argument = left.pop(0)
+        name, joined, value = argument.partition("=")
+        if name in ("--status-file", "--app", "--max-age"):
+            if not joined:
+                if not left:
+                    raise Misuse(f"{name} needs a value")
+                value = left.pop(0)
+            if name == "--status-file":
+                options.status_file = value
+            elif name == "--app":
+                options.app = value
+            else:
+                options.max_age_ms = _duration_ms(value)
+        elif argument in ("-h", "--help"):
+            options.help = True
+        elif argument == "--json":
+            options.json = True
+        elif argument in ("-v", "--verbose"):
+            options.verbose = True
+        elif argument in CHECKS and not options.check:
+            options.check = argument
+        else:
+            raise Misuse(f"{argument!r} is not understood. Try: workfleet probe --help")
+    if not options.check and not options.help:
+        raise Misuse("say which check: live, ready or startup")
+    return options
+
+
+def find(options: Options) -> list[str]:
+    """Where the status file may be, the wanted place first. Raises `Misuse` when several apps could be meant."""
+    if options.status_file:
+        return _with_fallback(os.path.abspath(options.status_file))
+    try:
+        folder = os.path.join(project_root(os.getcwd()), ".workfleet")
+    except FileNotFoundError:
+        raise Misuse("the current folder does not exist any more. Say which file with --status-file") from None
+    if options.app:
+        kept = "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in options.app)
+        return _with_fallback(os.path.join(folder, kept + SUFFIX))
+    names = sorted({*_status_files(folder), *_fallbacks_of(folder)})
+    if len(names) > 1:
+        apps = ", ".join(name.removesuffix(SUFFIX) for name in names)
+        raise Misuse(f"several apps have a status file in {folder}: {apps}. Say which with --app")
+    return _with_fallback(os.path.join(folder, names[0])) if names else [os.path.join(folder, "<app>" + SUFFIX)]
+
+
+def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
+    """The latest file of these places, or why there is none: (path, document, reason)."""
+    best: tuple[str, dict[str, object]] | None = None
+    problem = ""
+    for place in places:
+        try:
+            with open(place, "rb") as file:
+                status = json.load(file)
+            if not isinstance(status, dict) or not isinstance(status.get("written_ms"), int):
+                raise ValueError("no status file")
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError) as error:
+            problem = problem or f"{place} cannot be read ({error})"
+            continue
+        if best is None or status["written_ms"] > best[1]["written_ms"]:
+            best = (place, status)
+    if best is not None:
+        return best[0], best[1], ""
+    hint = "is the fleet running? (--status-file and WORKER_STATUS_FILE name another place)"
+    return places[0], None, problem or f"there is no status file {places[0]}: {hint}"
+
+
+def judge(check: str, status: dict[str, object], max_age_ms: int, now_mono_ms: int) -> tuple[int | None, str]:
+    """The file's age (None: from before a reboot) and why the check fails, "" when it passes."""
+    version = _int(status["version"])
+    if version > VERSION:
+        return None, f"the status file is of a newer version ({version}): update the probe"
+    age_ms = now_mono_ms - _int(status["written_mono_ms"])
+    if age_ms < 0:
+        return None, "the status file is from before this machine was started"
+    if age_ms >= max_age_ms:
+        return age_ms, f"the status file is {age_ms / 1000:.1f} s old: the supervisor makes no progress"
+    if check == "startup":
+        return age_ms, "" if status["ever_ready"] is True else f"the fleet is not ready yet ({status['state']})"
+    reason = _not_live(status)
+    return age_ms, reason or (_not_ready(status, age_ms) if check == "ready" else "")
+
+
+def project_root(cwd: str) -> str:
+    """The nearest folder at or above `cwd` that is marked as a project's, else `cwd`."""
+    folder = cwd
+    while True:
+        if any(os.path.exists(os.path.join(folder, mark)) for mark in MARKS):
+            return folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return cwd
+        folder = above
+
+
+def _not_live(status: dict[str, object]) -> str:
+    if status["state"] == "stopped":
+        return f"the fleet has stopped: {status.get('reason') or 'no reason given'}"
+    for worker in _workers(status):
+        if worker["state"] == "stuck":
+            return f"worker {worker['index']} (process {worker['pid']}) is stuck and could not be replaced"
+    return ""
+
+
+def _not_ready(status: dict[str, object], age_ms: int) -> str:
+    if status["state"] != "ready":
+        return f"the fleet is {status['state']}"
+    workers = _workers(status)
+    reasons = [_worker_not_ready(worker, age_ms) for worker in workers]
+    if not all(reasons):
+        return ""
+    told = "; ".join(f"worker {worker['index']}: {reason}" for worker, reason in zip(workers, reasons, strict=True))
+    return told or "there is no worker"
+
+
+def _worker_not_ready(worker: dict[str, object], age_ms: int) -> str:
+    if worker["state"] != "ready":
+        return str(worker["state"])
+    unready = worker.get("unready")
+    if isinstance(unready, list) and unready:
+        return ", ".join(map(str, unready))
+    ok_age = worker.get("store_ok_age_ms")
+    if ok_age is not None and _int(ok_age) + age_ms < MAX_STORE_AGE_MS:
+        return ""
+    since = "never yet" if ok_age is None else f"not for {(_int(ok_age) + age_ms) / 1000:.0f} s"
+    return f"store reached {since}: {worker.get('store_error') or 'no error told'}"
+
+
+def _workers(status: dict[str, object]) -> list[dict[str, object]]:
+    workers = status.get("workers")
+    if not isinstance(workers, list) or not all(isinstance(worker, dict) for worker in workers):
+        raise ValueError("its workers are no list of objects")
+    return workers
+
+
+def _report(options: Options, path: str, status: dict[str, object], age_ms: int | None, reason: str) -> int:
+    passed = not reason
+    workers = status.get("workers")
+    workers = workers if isinstance(workers, list) else []
+    if options.json:
+        document = {
+            "check": options.check,
+            "ok": passed,
+            "reason": reason,
+            "app": status.get("app"),
+            "state": status.get("state"),
+            "age_ms": age_ms,
+            "status_file": path,
+        }
+        _print(json.dumps(document | ({"workers": workers} if options.verbose else {})))
+        return OK if passed else FAILED
+    _print(f"{options.check}: {'ok' if passed else reason}")
+    if options.verbose:
+        _print(f"  app {status.get('app', '?')}, {path}, {'?' if age_ms is None else age_ms} ms old")
+        for worker in workers:
+            _print(f"  worker {json.dumps(worker)}")
+    return OK if passed else FAILED
+
+
+def _with_fallback(path: str) -> list[str]:
+    return [path, *_own(os.path.join(_fallback_folder(), _fallback_name(path)))]
+
+
+def _fallbacks_of(folder: str) -> list[str]:
+    """Names of this project's status files in the fallback folder, as they would be in `folder`."""
+    found = []
+    for name in _status_files(_fallback_folder()):
+        _, _, plain = name.partition("-")
+        if name == _fallback_name(os.path.join(folder, plain)):
+            found.append(plain)
+    return found
+
+
+def _own(path: str) -> list[str]:
+    """The path unless its folder is somebody else's: everybody may write to the temporary folder."""
+    try:
+        return [path] if os.lstat(os.path.dirname(path)).st_uid == os.getuid() else []
+    except OSError:
+        return []
+
+
+def _fallback_folder() -> str:
+    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"workfleet-{os.getuid()}")
+
+
+def _fallback_name(path: str) -> str:
+    from binascii import crc32
+
+    return f"{crc32(os.fsencode(path)):08x}-{os.path.basename(path)}"
+
+
+def _status_files(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _duration_ms(text: str) -> int:
+    for unit, factor in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)):
+        number = text.removesuffix(unit)
+        if number != text and number.replace(".", "", 1).isdigit() and number.isascii():
+            return round(float(number) * factor)
+    raise Misuse(f"--max-age: {text!r} is no duration such as 15s, 500ms or 2m")
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is no integer")
+    return value
+
+
+def _monotonic_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")

@@ -1,0 +1,162 @@
+"""How a run ended, and what follows: `Ended -> decide() -> Outcome`. The one place of retry policy.
+
+A normal return, an exception, a timeout, a crash, a cancellation and a give-back all go through `decide`, a pure
+function;
+the store only applies the outcome. This file must not know any store or executor.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .jobs import Attempt, Claim, Failure, JobRecord, JobState
+from .policy import DEFAULT_BACKOFF, Backoff
+
+EndKind = Literal[
+    "returned",
+    "raised",
+    "timed_out",
+    "crashed",
+    "failed",
+    "cancelled",
+    "retry",
+    "snoozed",
+    "skipped",
+    "given_back",
+    "unknown_job",
+]
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a run ended. `after_ms` is what the handler asked for; `follow_up` are the jobs that it returned."""
+
+    kind: EndKind
+    result: bytes | None = None
+    follow_up: tuple[JobRecord, ...] = ()
+    failure: Failure | None = None
+    after_ms: int | None = None
+
+
+class RunPolicy(Struct, frozen=True, kw_only=True):
+    """What applies to a run once the job's, the handler's and the module's options are merged."""
+
+    attempts: int = 3
+    backoff: Backoff = DEFAULT_BACKOFF
+    timeout_ms: int | None = None
+    max_crashes: int = 3
+    max_deferrals: int = 10
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What the store has to do with a job. `code` is the word for logs and history."""
+
+    state: JobState
+    code: str
+    delay_ms: int = 0
+    result: bytes | None = None
+    failure: Failure | None = None
+    attempts_made: int = 0
+    crashes: int = 0
+    deferrals: int = 0
+    follow_up: tuple[JobRecord, ...] = ()
+    attempt: Attempt | None = None
+    """What is added to the job's history, if anything."""
+
+
+class Settlement(Struct, frozen=True):
+    """One outcome under the claim that permits it."""
+
+    claim: Claim
+    outcome: Outcome
+
+
+DEFER_MS = 5_000
+"""A job whose name nobody knows is put back this long: a rolling deploy may bring its handler."""
+
+GIVE_BACK = Ended(kind="given_back")
+
+
+def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw: float) -> Outcome:
+    """What follows from the end of a run. `draw` is a random number in [0, 1) for the jitter."""
+    made, crashes, deferrals = job.attempts_made, job.crashes, job.deferrals
+    attempt = Attempt(
+        number=made + 1,
+        outcome=ended.kind,
+        started_ms=job.started_ms or now_ms,
+        ended_ms=now_ms,
+        worker=job.worker or "",
+        failure=ended.failure,
+    )
+
+    def outcome(state: JobState, code: str, *, delay_ms: int = 0, made: int = made) -> Outcome:
+        return Outcome(
+            state=state,
+            code=code,
+            delay_ms=delay_ms,
+            result=ended.result if code == "completed" else None,
+            failure=ended.failure,
+            attempts_made=made,
+            crashes=crashes,
+            deferrals=deferrals,
+            follow_up=ended.follow_up if code == "completed" else (),
+            attempt=None if code == "given_back" else _named(attempt, code),
+        )
+
+    ready = JobState.PRIORITIZED if job.priority else JobState.WAITING
+
+    if ended.kind == "returned":
+        return outcome(JobState.COMPLETED, "completed", made=made + 1)
+    if ended.kind == "skipped":
+        return outcome(JobState.COMPLETED, "skipped", made=made + 1)
+    if ended.kind == "given_back":
+        return outcome(ready, "given_back")
+    if ended.kind in ("failed", "cancelled"):
+        return outcome(JobState.FAILED, ended.kind, made=made + 1)
+    if ended.kind == "snoozed":
+        return outcome(JobState.DELAYED, "snoozed", delay_ms=ended.after_ms or 0)
+    if ended.kind == "crashed":
+        crashes += 1
+        if crashes >= policy.max_crashes:
+            return outcome(JobState.FAILED, "crashed")
+        return outcome(ready, "crashed")
+    if ended.kind == "unknown_job":
+        deferrals += 1
+        if deferrals >= policy.max_deferrals:
+            return outcome(JobState.FAILED, "unknown_job")
+        return outcome(JobState.DELAYED, "unknown_job", delay_ms=DEFER_MS)
+    return _after_failed_attempt(ended, policy, outcome(JobState.FAILED, _code(ended), made=made + 1), draw)
+
+
+def _after_failed_attempt(ended: Ended, policy: RunPolicy, failed: Outcome, draw: float) -> Outcome:
+    """An exception, a timeout or an asked-for retry: again while attempts are left, else failed."""
+    if failed.attempts_made >= policy.attempts:
+        return failed
+    wait = ended.after_ms if ended.after_ms is not None else policy.backoff.delay_ms(failed.attempts_made, draw)
+    # No attempt waits in `waiting`: a retry is always `delayed`, so that it never overtakes by accident.
+    return Outcome(
+        state=JobState.DELAYED,
+        code=failed.code,
+        delay_ms=max(wait, 0),
+        failure=failed.failure,
+        attempts_made=failed.attempts_made,
+        crashes=failed.crashes,
+        deferrals=failed.deferrals,
+        attempt=failed.attempt,
+    )
+
+
+def _code(ended: Ended) -> str:
+    return {"raised": "failed", "retry": "retry", "timed_out": "timed_out"}[ended.kind]
+
+
+def _named(attempt: Attempt, code: str) -> Attempt:
+    return Attempt(
+        number=attempt.number,
+        outcome=code,
+        started_ms=attempt.started_ms,
+        ended_ms=attempt.ended_ms,
+        worker=attempt.worker,
+        failure=attempt.failure,
+    )

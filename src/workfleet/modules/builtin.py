@@ -1,0 +1,143 @@
+"""The built-in modules, as functions that return one. Each takes the options of its section, given or made by a
+factory.
+
+What is given here is the weakest source after the defaults: an operator overrides it without touching code. A factory's
+arguments are injected, and it returns the same options as a mapping; it makes settings, never a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
+
+from workfleet.model.durations import DurationLike, SizeLike
+
+from .module import Module
+
+Factory = Callable[..., Mapping[str, Any]]
+
+
+class LockOptions(TypedDict, total=False):
+    """Distributed locks."""
+
+    default_ttl: DurationLike
+    key_prefix: str
+    retries: int
+    retry_delay: DurationLike
+
+
+class DefaultJobOptions(TypedDict, total=False):
+    """What every schedule inherits. None switches off."""
+
+    enabled: bool
+    overlap: Literal["skip", "allow"]
+    retries: int
+    retry_delay: DurationLike
+    timeout: DurationLike | None
+    jitter: DurationLike | None
+
+
+class SchedulerOptions(TypedDict, total=False):
+    """Schedules and the queues that they use."""
+
+    enabled: bool
+    timezone: str
+    enable_queueing: bool
+    default_queue: str
+    log_registered_jobs: bool
+    max_concurrent: int
+    default_job_options: DefaultJobOptions
+
+
+class PoolsOptions(TypedDict, total=False):
+    """Process pools: what each `@process` inherits."""
+
+    isolation: Literal["process"]
+    restart_policy: Mapping[str, Any]
+    memory: SizeLike | None
+    call_timeout: DurationLike | None
+    startup_timeout: DurationLike
+    graceful_timeout: DurationLike
+    health_check: Mapping[str, Any]
+    sweep_interval: DurationLike
+    max_queue: int
+
+
+class MetricsOptions(TypedDict, total=False):
+    """Metrics and where they are kept."""
+
+    app_name: str
+    collection: Mapping[str, Any]
+    storage: Literal["sqlite", "memory"]
+    batch_size: int
+    flush_interval: DurationLike
+    retention: DurationLike
+    cleanup_interval: DurationLike
+
+
+class HealthOptions(TypedDict, total=False):
+    """Health indicators."""
+
+    memory: bool
+    event_loop: bool
+    store: bool
+    timeout: DurationLike
+    cache_ttl: DurationLike
+    version: str
+
+
+class LoggerOptions(TypedDict, total=False):
+    """Logs."""
+
+    level: str
+    format: Literal["auto", "console", "json"]
+    levels: Mapping[str, str]
+
+
+def LockModule(*, factory: Factory | None = None, **options: Unpack[LockOptions]) -> Module:
+    """Distributed locks with these defaults."""
+    return _section("lock", options, factory)
+
+
+def SchedulerModule(
+    *, factory: Factory | None = None, queues: Sequence[str] = (), **options: Unpack[SchedulerOptions]
+) -> Module:
+    """Schedules with these defaults. `queues` are listened to in addition to those that handlers name.
+
+    As in the source document, composing this module gives schedules one retry after 5 s unless it says otherwise;
+    without it a scheduled run is tried once.
+    """
+    defaults: DefaultJobOptions = {"retries": 1, "retry_delay": "5s"}
+    options["default_job_options"] = {**defaults, **options.get("default_job_options", {})}
+    return _section("scheduler", options, factory, queues=queues)
+
+
+def PoolsModule(*, factory: Factory | None = None, **options: Unpack[PoolsOptions]) -> Module:
+    """Process pools with these defaults."""
+    return _section("pools", options, factory)
+
+
+def MetricsModule(*, factory: Factory | None = None, **options: Unpack[MetricsOptions]) -> Module:
+    """Metrics with these options."""
+    return _section("metrics", options, factory)
+
+
+def HealthModule(*, factory: Factory | None = None, **options: Unpack[HealthOptions]) -> Module:
+    """Health indicators with these options."""
+    return _section("health", options, factory)
+
+
+def LoggerModule(*, factory: Factory | None = None, **options: Unpack[LoggerOptions]) -> Module:
+    """Logs with these options."""
+    return _section("log", options, factory)
+
+
+def _section(name: str, options: Any, factory: Factory | None, *, queues: Sequence[str] = ()) -> Module:
+    if factory is not None and options and name != "scheduler":
+        raise TypeError(f"the {name} module: give options or a factory, not both")
+    return Module(
+        name,
+        queues=queues,
+        given={name: dict(options)} if options else None,
+        factories={name: factory} if factory else None,
+    )

@@ -1,0 +1,142 @@
+"""`Module`: a named value of providers, jobs, settings, queues and hooks. It starts nothing; the app reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeVar, Unpack, overload
+
+from dishka import Provider
+from pydantic import BaseModel
+
+from workfleet.model.durations import DurationLike
+from workfleet.model.jobtypes import JobType
+from workfleet.model.options import HandlerOptions, ScheduleOptions
+from workfleet.model.setting import Setting
+from workfleet.queues.declare import HandlerDecorator, TypedHandlerDecorator
+from workfleet.queues.declare import handler as record_handler
+from workfleet.schedules.declare import schedule as record_schedule
+
+P = TypeVar("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+Hook = Literal["init", "bootstrap", "drain", "shutdown"]
+
+
+class Module:
+    """A part of an application.
+
+    `jobs` are classes with decorated methods, decorated functions and `@process` classes. `settings` is the type of the
+    section that is named after the module, injected by type. `queues` are listened to even where no handler is bound to
+    them. `given` are values for the built-in sections, below everything that an operator sets; `factories` make such
+    values from injected arguments.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        imports: Sequence[Module] = (),
+        providers: Sequence[Provider] = (),
+        jobs: Sequence[Any] = (),
+        settings: type[BaseModel] | None = None,
+        queues: Sequence[str] = (),
+        given: Mapping[str, Mapping[str, Any]] | None = None,
+        factories: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        if not name or not name.replace("-", "_").isidentifier():
+            raise ValueError(f"a module's name is letters, digits, '_' and '-': {name!r}")
+        self.name = name
+        self.imports = tuple(imports)
+        self.providers = tuple(providers)
+        self.jobs: list[Any] = list(jobs)
+        self.settings = settings
+        self.queues = tuple(queues)
+        self.given = dict(given or {})
+        self.factories = dict(factories or {})
+        self.hooks: dict[Hook, list[Callable[..., Any]]] = {"init": [], "bootstrap": [], "drain": [], "shutdown": []}
+
+    @overload
+    def handler(self, name: JobType[P, R], /, **options: Unpack[HandlerOptions]) -> TypedHandlerDecorator[P, R]: ...
+    @overload
+    def handler(self, name: str | None = None, /, **options: Unpack[HandlerOptions]) -> HandlerDecorator: ...
+    def handler(self, name: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
+        """`@handler` for a function of this module."""
+        record = record_handler(name, **options)
+
+        def add(fn: Any) -> Any:
+            plain = record(fn)
+            self.jobs.append(plain)
+            return plain
+
+        return add
+
+    def schedule(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        cron: str | Setting | None = None,
+        every: DurationLike | Setting | None = None,
+        at: datetime | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Callable[[F], F]:
+        """`@schedule` for a function of this module."""
+        record = record_schedule(name, cron=cron, every=every, at=at, **options)
+
+        def add(fn: F) -> F:
+            plain = record(fn)
+            self.jobs.append(plain)
+            return plain
+
+        return add
+
+    def on_init(self, fn: F, /) -> F:
+        """Call a function once its module's dependencies are there, before anything runs. Parameters are injected."""
+        return self._hook("init", fn)
+
+    def on_bootstrap(self, fn: F, /) -> F:
+        """Call a function when every module is initialised, before the first job is claimed."""
+        return self._hook("bootstrap", fn)
+
+    def on_drain(self, fn: F, /) -> F:
+        """Call a function when the process stops, before running jobs are waited for."""
+        return self._hook("drain", fn)
+
+    def on_shutdown(self, fn: F, /) -> F:
+        """Call a function when no job runs any more, in reverse order, before resources are closed."""
+        return self._hook("shutdown", fn)
+
+    def _hook(self, when: Hook, fn: F) -> F:
+        self.hooks[when].append(fn)
+        return fn
+
+    def __repr__(self) -> str:
+        return f"Module({self.name!r})"
+
+
+def in_order(root: Module) -> list[Module]:
+    """The module and all that it imports, dependencies first, each once. Raises ValueError for an import cycle and for
+    two modules of one name."""
+    done: dict[str, Module] = {}
+    path: list[str] = []
+
+    def visit(module: Module) -> None:
+        if module.name in path:
+            raise ValueError(
+                "modules import each other: " + " -> ".join([*path[path.index(module.name) :], module.name])
+            )
+        known = done.get(module.name)
+        if known is module:
+            return
+        if known is not None:
+            raise ValueError(f"two modules are named {module.name!r}")
+        path.append(module.name)
+        for imported in module.imports:
+            visit(imported)
+        path.pop()
+        done[module.name] = module
+
+    visit(root)
+    return list(done.values())

@@ -1,0 +1,67 @@
+"""Which job is running, bound to the task or thread by a context variable, so that user code's own lines carry it too.
+
+It is one variable among those that structlog merges (their names begin with its prefix), because binding each field by
+itself costs more than the rest of a short run; a structlog that the user configured himself shows `job={…}`, our lines
+show the fields flat. Must not know who renders, and does not import structlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar, Token, copy_context
+
+from workfleet.model.jobs import JobRecord
+
+from .rendering import instant_text
+
+# structlog.contextvars.STRUCTLOG_KEY_PREFIX; a test holds it to that.
+_PREFIX = "structlog_"
+_JOB: ContextVar[Mapping[str, object]] = ContextVar(f"{_PREFIX}job")
+
+
+class Bound:
+    """While entered, every line of this task, of tasks started in it and of `asyncio.to_thread` carries the fields."""
+
+    __slots__ = ("_fields", "_token")
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self._fields = fields
+        self._token: Token[Mapping[str, object]] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _JOB.set(self._fields)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._token is not None:
+            _JOB.reset(self._token)
+            self._token = None
+
+
+def bind_job(job: JobRecord) -> Bound:
+    """Name this run in every line: job, job_id, queue, attempt, and schedule and slot where it has them."""
+    fields: dict[str, object] = {
+        "job": job.name,
+        "job_id": job.id,
+        "queue": job.queue,
+        "attempt": job.attempts_made + 1,
+    }
+    if job.schedule is not None:
+        fields["schedule"] = job.schedule
+    if job.slot_ms is not None:
+        fields["slot"] = instant_text(job.slot_ms)
+    return Bound(fields)
+
+
+def current_job() -> Mapping[str, object]:
+    """The fields of the run that is bound here, {} outside of one. Sent to a child process, it is `Bound` there."""
+    return _JOB.get({})
+
+
+def context_fields() -> dict[str, object]:
+    """What lines carry here: the run's fields, then what user code bound with `structlog.contextvars`."""
+    job = _JOB.get(None)
+    fields: dict[str, object] = {} if job is None else dict(job)
+    for variable, value in copy_context().items():
+        if variable is not _JOB and variable.name.startswith(_PREFIX) and value is not ...:
+            fields[variable.name.removeprefix(_PREFIX)] = value
+    return fields

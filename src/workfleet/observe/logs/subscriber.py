@@ -1,0 +1,78 @@
+"""Every log line of the product: each event becomes one record of the standard library's `logging`. Nobody else logs.
+
+Where the product owns the process, `setup` renders these records; in a user's own process his logging does. The facts
+travel as one dict in the record's attribute `workfleet`, so that no field can collide with what a record has already.
+"""
+
+from __future__ import annotations
+
+import logging
+from string import Formatter as TextFormatter
+
+import msgspec
+from msgspec import Struct
+
+from workfleet.events import Event
+
+from .rendering import instant_text
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class LogSubscriber:
+    """Logs events to `workfleet.<first part of the wire name>`, such as `workfleet.job`, at their severity."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[type[Event], _Kind] = {}
+
+    def __call__(self, event: Event) -> None:
+        kind = self._kinds.get(type(event))
+        if kind is None:
+            kind = self._kinds[type(event)] = _kind(type(event))
+        level = LEVELS[event.severity()]
+        if not kind.logger.isEnabledFor(level):
+            return
+        facts = event.fields()
+        usual = {name for name, default in kind.defaults.items() if facts[name] == default}
+        extra = {
+            "workfleet": _fields(facts),
+            "workfleet_event": event.wire_name,
+            "workfleet_said": kind.said | usual,
+        }
+        # Not `logger.log`: it looks up the caller's source line, which is always this one.
+        name = kind.logger.name
+        kind.logger.handle(kind.logger.makeRecord(name, level, __name__, 0, event.message(), (), None, extra=extra))
+
+
+class _Kind(Struct, frozen=True):
+    """What is the same for all events of a class. A person need not read what is `said`, nor what is by default."""
+
+    logger: logging.Logger
+    said: frozenset[str]
+    defaults: dict[str, object]
+
+
+def _kind(kind: type[Event]) -> _Kind:
+    names = {name.split(".")[0] for _, name, _, _ in TextFormatter().parse(kind.text) if name}
+    return _Kind(
+        logger=logging.getLogger(f"workfleet.{kind.wire_name.partition('.')[0]}"),
+        said=frozenset(names | ({"job"} if "name" in names else set())),
+        defaults={
+            field.name: field.default
+            for field in msgspec.structs.fields(kind)
+            if field.default is not msgspec.NODEFAULT
+        },
+    )
+
+
+def _fields(facts: dict[str, object]) -> dict[str, object]:
+    """An event's facts, those of a job under the names that a job's context has: job, job_id, slot."""
+    fields: dict[str, object] = {}
+    if "id" in facts and "name" in facts:
+        fields["job"], fields["job_id"] = facts.pop("name"), facts.pop("id")
+    slot_ms = facts.pop("slot_ms", None)
+    if isinstance(slot_ms, int):
+        fields["slot"] = instant_text(slot_ms)
+    # What an event leaves open must not hide what the context knows.
+    fields.update((name, value) for name, value in facts.items() if value is not None)
+    return fields

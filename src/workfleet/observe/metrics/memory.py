@@ -1,0 +1,38 @@
+"""The obvious metric store: rows in a list, lost with the process. For tests and for `memory://`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from .aggregate import aggregate, matches
+from .model import MetricQuery, MetricRow, MetricSeries, check_query
+
+
+class MemoryMetricStore:
+    """Keeps the newest `limit` rows."""
+
+    def __init__(self, *, limit: int = 100_000) -> None:
+        self._rows: deque[MetricRow] = deque(maxlen=limit)
+
+    async def write(self, rows: Sequence[MetricRow]) -> None:
+        self._rows.extend(rows)
+
+    async def query(self, query: MetricQuery) -> list[MetricSeries]:
+        check_query(query)
+        found = (
+            row
+            for row in self._rows
+            if row.name == query.name and query.from_ms <= row.at_ms < query.to_ms and matches(row.labels, query)
+        )
+        return aggregate(found, query)
+
+    async def prune(self, before_ms: int) -> int:
+        kept = [row for row in self._rows if row.at_ms >= before_ms]
+        deleted = len(self._rows) - len(kept)
+        self._rows.clear()
+        self._rows.extend(kept)
+        return deleted
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

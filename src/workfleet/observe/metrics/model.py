@@ -1,0 +1,142 @@
+"""The values of metrics: what is measured, written and read. Pure; instants and durations are integer milliseconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from workfleet.errors import UsageError
+
+Kind = Literal["counter", "gauge", "histogram"]
+LabelSet: TypeAlias = tuple[tuple[str, str], ...]
+"""Labels as the identity of a series: pairs, sorted by name."""
+
+DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+"""Upper bounds in seconds, from a quick job to one of an hour."""
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+MAX_STEPS = 10_000
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+_RESERVED_LABELS = frozenset({"le", "quantile"})
+
+
+class MetricRow(Struct, frozen=True, kw_only=True):
+    """What one series did since the row before it: a counter's or histogram's increase, a gauge's value.
+
+    `value` is the increase of a counter, the value of a gauge, the sum of a histogram's new observations, whose number
+    is `count`. `buckets[i]` counts those in (bounds[i-1], bounds[i]]; the last one those above all bounds.
+    """
+
+    name: str
+    kind: Kind
+    labels: LabelSet
+    at_ms: int
+    value: float
+    count: int = 0
+    bounds: tuple[float, ...] = ()
+    buckets: tuple[int, ...] = ()
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """A series as it stands in this process: like a row, but since the start of the process."""
+
+    name: str
+    kind: Kind
+    labels: LabelSet
+    value: float
+    count: int = 0
+    bounds: tuple[float, ...] = ()
+    buckets: tuple[int, ...] = ()
+
+
+class MetricQuery(Struct, frozen=True, kw_only=True):
+    """Rows of one name in [from_ms, to_ms). Every pair of `labels` must be there.
+
+    `step_ms` cuts time into steps at multiples of it since 1970; None makes one point of the whole. `by` keeps only
+    these labels and merges what is then the same; None keeps all, so that each series stays by itself.
+    """
+
+    name: str
+    from_ms: int
+    to_ms: int
+    labels: Mapping[str, str] = {}
+    step_ms: int | None = None
+    by: tuple[str, ...] | None = None
+
+
+class CounterPoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="counter"):
+    """How much a counter grew in a step, and how much per second."""
+
+    at_ms: int
+    increase: float
+    rate: float
+
+
+class GaugePoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="gauge"):
+    """What a gauge was in a step. `last` is its newest value."""
+
+    at_ms: int
+    last: float
+    mean: float
+    min: float
+    max: float
+
+
+class HistogramPoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="histogram"):
+    """A distribution in a step. Quantiles are interpolated within buckets, and at most the highest bound."""
+
+    at_ms: int
+    count: int
+    sum: float
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+Point: TypeAlias = CounterPoint | GaugePoint | HistogramPoint
+
+
+class MetricSeries(Struct, frozen=True, kw_only=True):
+    """One line of a chart: points in order of time; a step in which nothing happened has none."""
+
+    name: str
+    kind: Kind
+    labels: dict[str, str]
+    points: tuple[Point, ...]
+
+
+def label_set(labels: Mapping[str, str] | None) -> LabelSet:
+    """The identity of labels, whatever their order."""
+    if not labels:
+        return ()
+    return tuple(sorted((name, str(value)) for name, value in labels.items()))
+
+
+def check_names(name: str, labels: Iterable[tuple[str, str]]) -> None:
+    """Raises `UsageError` for a name or a label that Prometheus would not take."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no metric name: use letters, digits, _ and :, and no digit first")
+    for label, _ in labels:
+        if not _LABEL.fullmatch(label) or label in _RESERVED_LABELS:
+            raise UsageError(
+                f"metric {name}: {label!r} is no label name: use letters, digits and _, no digit and no __ first, "
+                "and neither 'le' nor 'quantile'"
+            )
+
+
+def check_query(query: MetricQuery) -> None:
+    """Raises `UsageError` for a range that is empty and for steps that are too many or no steps."""
+    span = query.to_ms - query.from_ms
+    if span <= 0:
+        raise UsageError("the time range is empty: its end must be after its start")
+    if query.step_ms is not None and query.step_ms <= 0:
+        raise UsageError("a step must be longer than nothing")
+    if query.step_ms is not None and span / query.step_ms > MAX_STEPS:
+        raise UsageError(f"{span / query.step_ms:.0f} steps are too many: at most {MAX_STEPS}, so take a longer step")

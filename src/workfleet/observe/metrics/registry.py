@@ -1,0 +1,184 @@
+"""The counters, gauges and histograms of this process, safe to use from any thread. Must not know who stores them.
+
+Labels are part of a series' identity. The number of series is limited: what would be one more is not counted but told,
+in `workfleet_metrics_dropped_total{reason="series_limit"}`, so that a label with endless values cannot take the memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import isfinite
+from typing import Literal
+
+from workfleet.errors import UsageError
+
+from .model import DEFAULT_BUCKETS, Kind, LabelSet, MetricRow, Sample, check_names, label_set
+
+DROPPED = "workfleet_metrics_dropped_total"
+DropReason = Literal["series_limit", "not_finite", "buffer_full"]
+
+
+class MetricsRegistry:
+    """The sink for user code (`counter`, `gauge`, `histogram`) and for our own (`add`, `put`, `observe`).
+
+    The first use of a name decides its kind; another one raises `UsageError`. Values that are not finite are dropped
+    and counted.
+    """
+
+    def __init__(self, *, max_series: int = 10_000) -> None:
+        self._max_series = max_series
+        self._series: dict[tuple[str, LabelSet], _Series] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._bounds: dict[str, tuple[float, ...]] = {}
+        # User code counts from threads.
+        self._lock = threading.Lock()
+
+    def define(self, name: str, kind: Kind, *, buckets: Sequence[float] | None = None) -> None:
+        """Fix the kind of a name, and a histogram's upper bounds, before its first use.
+
+        Raises `UsageError` when it is fixed otherwise already, and for bounds that are not finite and ascending.
+        """
+        check_names(name, ())
+        bounds = DEFAULT_BUCKETS if buckets is None else tuple(float(bound) for bound in buckets)
+        ascending = all(low < high for low, high in pairwise(bounds))
+        if not bounds or not ascending or not all(map(isfinite, bounds)):
+            raise UsageError(f"metric {name}: buckets must be finite upper bounds in ascending order")
+        with self._lock:
+            self._fix(name, kind)
+            if kind == "histogram" and self._bounds.setdefault(name, bounds) != bounds:
+                raise UsageError(f"metric {name} has other buckets already: {self._bounds[name]}")
+
+    def counter(self, name: str, amount: float = 1, *, labels: Mapping[str, str] | None = None) -> None:
+        if amount < 0:
+            raise UsageError(f"metric {name}: a counter only grows, so it takes no {amount}")
+        self.add(name, label_set(labels), amount)
+
+    def gauge(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
+        self.put(name, label_set(labels), value)
+
+    def histogram(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
+        self.observe(name, label_set(labels), value)
+
+    def add(self, name: str, labels: LabelSet, amount: float = 1) -> None:
+        """Grow a counter. `labels` are sorted already."""
+        with self._lock:
+            series = self._of("counter", name, labels, amount)
+            if series is not None:
+                series.value += amount
+                series.new_value += amount
+                series.touched = True
+
+    def put(self, name: str, labels: LabelSet, value: float) -> None:
+        """Set a gauge. `labels` are sorted already."""
+        with self._lock:
+            series = self._of("gauge", name, labels, value)
+            if series is not None:
+                series.value = series.new_value = value
+                series.touched = True
+
+    def observe(self, name: str, labels: LabelSet, value: float) -> None:
+        """Add an observation to a histogram. `labels` are sorted already."""
+        with self._lock:
+            series = self._of("histogram", name, labels, value)
+            if series is not None:
+                series.value += value
+                series.new_value += value
+                series.new_buckets[bisect_left(series.bounds, value)] += 1
+                series.touched = True
+
+    def drop(self, reason: DropReason, count: int = 1) -> None:
+        """Count what was thrown away."""
+        with self._lock:
+            self._dropped(reason, count)
+
+    def drain(self, at_ms: int) -> list[MetricRow]:
+        """What changed since the last drain, as rows of this instant. A gauge has a row when it was set."""
+        with self._lock:
+            return [
+                series.drained(name, labels, at_ms) for (name, labels), series in self._series.items() if series.touched
+            ]
+
+    def snapshot(self) -> list[Sample]:
+        """Every series as it stands, by name and labels."""
+        with self._lock:
+            return [series.sample(name, labels) for (name, labels), series in sorted(self._series.items(), key=_key)]
+
+    def _of(self, kind: Kind, name: str, labels: LabelSet, value: float) -> _Series | None:
+        series = self._series.get((name, labels))
+        if series is None or series.kind != kind:
+            series = self._new(kind, name, labels)
+        if not isfinite(value):
+            self._dropped("not_finite", 1)
+            return None
+        return series
+
+    def _new(self, kind: Kind, name: str, labels: LabelSet) -> _Series | None:
+        check_names(name, labels)
+        self._fix(name, kind)
+        if len(self._series) >= self._max_series and name != DROPPED:
+            self._dropped("series_limit", 1)
+            return None
+        bounds = self._bounds.setdefault(name, DEFAULT_BUCKETS) if kind == "histogram" else ()
+        series = self._series[name, labels] = _Series(kind, bounds)
+        return series
+
+    def _fix(self, name: str, kind: Kind) -> None:
+        known = self._kinds.get(name)
+        if known is not None and known != kind:
+            raise UsageError(f"metric {name} is a {known}, not a {kind}")
+        if known is None and len(self._kinds) < self._max_series:
+            self._kinds[name] = kind
+
+    def _dropped(self, reason: DropReason, count: int) -> None:
+        series = self._of("counter", DROPPED, (("reason", reason),), count)
+        if series is not None:
+            series.value += count
+            series.new_value += count
+            series.touched = True
+
+
+class _Series:
+    """One series: what it is since the start, and what is new since the last drain."""
+
+    __slots__ = ("bounds", "buckets", "kind", "new_buckets", "new_value", "touched", "value")
+
+    def __init__(self, kind: Kind, bounds: tuple[float, ...]) -> None:
+        self.kind, self.bounds = kind, bounds
+        self.value = self.new_value = 0.0
+        self.buckets = [0] * (len(bounds) + 1) if bounds else []
+        self.new_buckets = self.buckets[:]
+        self.touched = False
+
+    def drained(self, name: str, labels: LabelSet, at_ms: int) -> MetricRow:
+        row = MetricRow(
+            name=name,
+            kind=self.kind,
+            labels=labels,
+            at_ms=at_ms,
+            value=self.new_value,
+            count=sum(self.new_buckets),
+            bounds=self.bounds,
+            buckets=tuple(self.new_buckets),
+        )
+        self.buckets = [old + new for old, new in zip(self.buckets, self.new_buckets, strict=True)]
+        self.new_value, self.new_buckets, self.touched = 0.0, [0] * len(self.buckets), False
+        return row
+
+    def sample(self, name: str, labels: LabelSet) -> Sample:
+        buckets = tuple(old + new for old, new in zip(self.buckets, self.new_buckets, strict=True))
+        return Sample(
+            name=name,
+            kind=self.kind,
+            labels=labels,
+            value=self.value,
+            count=sum(buckets),
+            bounds=self.bounds,
+            buckets=buckets,
+        )
+
+
+def _key(item: tuple[tuple[str, LabelSet], _Series]) -> tuple[str, LabelSet]:
+    return item[0]

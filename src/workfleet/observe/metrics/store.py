@@ -1,0 +1,28 @@
+"""Where metrics are kept: the seam that the memory, SQLite and, later, PostgreSQL stores fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .model import MetricQuery, MetricRow, MetricSeries
+
+
+class MetricStore(Protocol):
+    """One app's metrics. Any call may raise `StoreUnavailable`; then nothing of it has happened."""
+
+    async def write(self, rows: Sequence[MetricRow]) -> None:
+        """Add rows, all in one step. Several processes may write rows of one series."""
+        ...
+
+    async def query(self, query: MetricQuery) -> list[MetricSeries]:
+        """Series by their labels, aggregated as `aggregate` says. Raises `UsageError` for a senseless range."""
+        ...
+
+    async def prune(self, before_ms: int) -> int:
+        """Delete rows older than that. Returns how many."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything. May be called twice."""
+        ...

@@ -1,0 +1,1 @@
+"""Payloads and results as JSON: typed encoding and decoding, strict checks, and the hints of handlers."""

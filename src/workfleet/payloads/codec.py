@@ -1,0 +1,110 @@
+"""Typed values to JSON and back. A codec is made once for a type and used for every job of it.
+
+Without a declared type only JSON passes. A declared type may be anything that msgspec knows (dataclass, Struct,
+TypedDict,
+datetime, Decimal, UUID, bytes, set, enum, collections of them) or a pydantic model. Nothing is ever pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from workfleet.errors import PayloadRejected
+
+from .strict import check_json
+
+DEFAULT_LIMIT = 1024 * 1024
+
+
+class Codec:
+    """Encodes and decodes values of one type. `what` names the thing in errors, such as "payload of welcome"."""
+
+    def __init__(self, hint: Any, what: str, *, limit: int = DEFAULT_LIMIT) -> None:
+        self.what, self.limit = what, limit
+        self.hint = type(None) if hint is None else hint
+        self._typed = self.hint not in (Any, object)
+        self._encode, self._decode = _pair(self.hint, what)
+
+    def encode(self, value: object) -> bytes:
+        """The value as strict JSON. Raises `PayloadRejected` with the path of what does not fit the type, is no
+        JSON, or
+        is too large."""
+        try:
+            data = self._encode(value)
+            if self._typed:
+                self._decode(data)
+        except PayloadRejected:
+            raise
+        except (RecursionError, OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
+            raise _rejected(self.what, error) from None
+        if len(data) > self.limit:
+            raise PayloadRejected(self.what, "$", f"{len(data):,} bytes of JSON, the limit is {self.limit:,}")
+        return data
+
+    def decode(self, data: bytes) -> Any:
+        """The value of stored JSON. Raises `PayloadRejected` where it is not of the type."""
+        try:
+            return self._decode(data)
+        except (RecursionError, TypeError, ValueError) as error:
+            raise _rejected(self.what, error) from None
+
+
+def _pair(hint: Any, what: str) -> tuple[Callable[[object], bytes], Callable[[bytes], Any]]:
+    if isinstance(hint, type) and hasattr(hint, "model_validate_json"):
+        return lambda value: _dump_model(hint, value), hint.model_validate_json
+    try:
+        decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint)
+    except (TypeError, NotImplementedError) as error:
+        raise PayloadRejected(what, "$", f"the type {hint!r} cannot be stored: {error}") from None
+
+    typed = hint not in (Any, object)
+
+    def encode(value: object) -> bytes:
+        # Checked as plain objects first: the encoder itself would write NaN as null and 2**70 as it is. Without a
+        # declared
+        # type nothing is converted, so that what comes back is what was given.
+        plain = msgspec.to_builtins(value, str_keys=True) if typed else value
+        check_json(plain, what)
+        return msgspec.json.encode(plain)
+
+    return encode, decoder.decode
+
+
+def _dump_model(hint: Any, value: object) -> bytes:
+    model = value if isinstance(value, hint) else hint.model_validate(value)
+    text: str = model.model_dump_json()
+    return text.encode()
+
+
+def _rejected(what: str, error: Exception) -> PayloadRejected:
+    if isinstance(error, msgspec.ValidationError):
+        reason, _, path = str(error).partition(" - at `")
+        return PayloadRejected(what, path.rstrip("`") or "$", reason)
+    if isinstance(error, RecursionError):
+        return PayloadRejected(what, "$", "nested too deeply")
+    if isinstance(error, UnicodeEncodeError):
+        return PayloadRejected(what, "$", f"the text is not valid Unicode ({error.reason})")
+    return PayloadRejected(what, "$", str(error))
+
+
+def encode_result(value: object, what: str, *, limit: int = DEFAULT_LIMIT) -> bytes:
+    """A handler's return value as JSON. Raises `PayloadRejected` that names the type which cannot be stored."""
+    if hasattr(value, "model_dump_json"):
+        return _limited(value.model_dump_json().encode(), what, limit)
+    try:
+        plain = msgspec.to_builtins(value, str_keys=False)
+        check_json(plain, what)
+        return _limited(msgspec.json.encode(plain), what, limit)
+    except PayloadRejected:
+        raise
+    except (RecursionError, OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
+        raise _rejected(what, error) from None
+
+
+def _limited(data: bytes, what: str, limit: int) -> bytes:
+    if len(data) > limit:
+        raise PayloadRejected(what, "$", f"{len(data):,} bytes of JSON, the limit is {limit:,}")
+    return data

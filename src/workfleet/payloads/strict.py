@@ -1,0 +1,56 @@
+"""What counts as JSON here: integers within ±(2^53−1), finite floats, string keys, valid text. Anything else is
+refused with
+the path of the place, because it would come back as something else, or not at all (RFC 8259, I-JSON RFC 7493)."""
+
+from __future__ import annotations
+
+import math
+
+from workfleet.errors import PayloadRejected
+
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 200
+
+
+def check_json(value: object, what: str) -> None:
+    """Raise `PayloadRejected` where a value made of plain Python objects is not strict JSON."""
+    _check(value, what, "$", 0)
+
+
+def _check(value: object, what: str, path: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str:
+        _check_text(value, what, path)  # type: ignore[arg-type]
+    elif kind is int:
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:  # type: ignore[operator]
+            raise PayloadRejected(what, path, "the integer is beyond ±(2^53-1), which readers round: send it as text")
+    elif kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise PayloadRejected(what, path, f"{value} is no JSON number")
+    elif value is None or kind is bool:
+        return
+    elif depth >= MAX_DEPTH:
+        raise PayloadRejected(what, path, f"nested deeper than {MAX_DEPTH} levels")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise PayloadRejected(what, path, f"the key {key!r} is {_named(key)}; JSON keys are text")
+            _check_text(key, what, path)
+            _check(item, what, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check(item, what, f"{path}[{index}]", depth + 1)
+    else:
+        advice = "declare the type (a dataclass, a Struct, a pydantic model) or convert it"
+        raise PayloadRejected(what, path, f"{_named(value)} is not JSON; {advice}")
+
+
+def _check_text(text: str, what: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PayloadRejected(what, path, f"the text is not valid Unicode ({error.reason})") from None
+
+
+def _named(value: object) -> str:
+    return f"a value of type {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")

@@ -1,0 +1,60 @@
+"""One page of memory that parent and child share: what a child was doing is known even after it was killed.
+
+The child writes, the parent reads. A killed child cannot say which call it had begun; without knowing, the calls that
+were sent ahead to it would have to fail with it. Standard library only: the child imports this.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+from typing import Final
+
+_SIZE = mmap.PAGESIZE
+_CALL = struct.Struct("<Q")
+_PHASE_AT = _CALL.size
+
+PHASES: Final = ("starting the interpreter", "importing", "building", "in @on_start", "ready", "in @on_shutdown")
+IMPORTING: Final = 1
+BUILDING: Final = 2
+STARTING: Final = 3
+READY: Final = 4
+STOPPING: Final = 5
+
+
+def create() -> int:
+    """A descriptor of new shared memory."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("workfleet-board")
+    else:
+        fd, path = tempfile.mkstemp(prefix="workfleet-board-")
+        os.unlink(path)
+    os.truncate(fd, _SIZE)
+    return fd
+
+
+class Board:
+    """The page behind a descriptor. The descriptor can be closed afterwards."""
+
+    def __init__(self, fd: int) -> None:
+        self._page = mmap.mmap(fd, _SIZE)
+
+    def begin(self, call_id: int) -> None:
+        """Child: the call whose method runs from now on."""
+        _CALL.pack_into(self._page, 0, call_id)
+
+    def begun(self) -> int:
+        """Parent: the last call that was begun; 0 when none was."""
+        call_id: int = _CALL.unpack_from(self._page, 0)[0]
+        return call_id
+
+    def enter(self, phase: int) -> None:
+        self._page[_PHASE_AT] = phase
+
+    def phase(self) -> str:
+        return PHASES[self._page[_PHASE_AT]]
+
+    def close(self) -> None:
+        self._page.close()

@@ -1,0 +1,117 @@
+"""A call on its way through a pool: what was asked, who waits, and until when. Owns no process and no queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from workfleet.pools import wire
+
+NEVER: Final = float("inf")
+
+
+class Listener(Protocol):
+    """Hears what a method says while it runs (`child_context.current()`)."""
+
+    def log(self, entry: Any) -> None: ...
+    def progress(self, value: Any) -> None: ...
+
+
+class Call:
+    """Ends exactly once: with a value, with an error, or unheard where nobody waits any more."""
+
+    __slots__ = (
+        "abandoned", "alone", "body", "deadline", "doom", "future", "gone", "id", "items", "listener", "losses",
+        "method", "timeout",
+    )  # fmt: skip
+
+    def __init__(
+        self, call_id: int, method: str, body: bytes, *, timeout: float | None, listener: Listener | None, alone: bool
+    ) -> None:
+        self.id = call_id
+        self.method = method
+        self.body = body
+        self.timeout = timeout
+        self.listener = listener
+        self.alone = alone
+        """Never sent ahead to a child that is still busy."""
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.items: Items | None = None
+        self.deadline = NEVER
+        self.doom: Exception | None = None
+        """Why its child is being killed: what the call then fails with."""
+        self.losses = 0
+        """How often its child died before it had begun."""
+        self.abandoned = False
+        self.gone: asyncio.Future[None] | None = None
+        """Set by who abandons it: done when no process works on it any more."""
+
+    def succeed(self, value: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(value)
+        self._leave()
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.items is not None:
+            self.items.wake()
+        if self.gone is not None and not self.gone.done():
+            self.gone.set_result(None)
+
+    def abandon(self) -> asyncio.Future[None]:
+        """Nobody waits any more. The future is done when no process works on it any more."""
+        self.abandoned = True
+        if not self.future.cancel() and not self.future.cancelled():
+            self.future.exception()  # seen, so that nobody reports it as lost
+        if self.gone is None:
+            self.gone = asyncio.get_running_loop().create_future()
+        return self.gone
+
+
+class Items:
+    """The items of a stream that have arrived and were not taken yet; at most `wire.STREAM_WINDOW`."""
+
+    def __init__(self, call: Call, grant: Callable[[Call, int], None], waiting: Callable[[Call], None]) -> None:
+        self._call = call
+        self._grant = grant
+        self._waiting = waiting
+        self._arrived: deque[Any] = deque()
+        self._taken = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, item: Any) -> None:
+        self._arrived.append(item)
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the consumer waits for the next item."""
+        return self._waiter is not None
+
+    async def next(self) -> Any:
+        """The next item. Raises `StopAsyncIteration` at the end and what the stream failed with."""
+        while not self._arrived:
+            if self._call.future.done():
+                self._call.future.result()
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiting(self._call)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        self._taken += 1
+        if self._taken == wire.STREAM_WINDOW // 2:
+            self._grant(self._call, self._taken)
+            self._taken = 0
+        return self._arrived.popleft()

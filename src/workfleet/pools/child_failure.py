@@ -1,0 +1,61 @@
+"""How a child's exception travels: always its type, message and traceback, and itself where it survives the way."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from workfleet.pools import wire
+
+_LONGEST: Final = 1 << 16
+_OURS: Final = (Path(__file__).parent, Path(asyncio.__file__).parent)
+
+Failure = tuple[str, str, str, bytes | None]
+"""Type name, message, traceback, and the pickled exception or None."""
+
+
+def pack(error: BaseException) -> bytes:
+    failure: Failure = (_type_name(error), _message(error), _trace(error), _pickled(error))
+    return wire.encode(failure)
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:_LONGEST]
+    except Exception as failing:  # noqa: BLE001 - the exception's own __str__
+        return f"<its __str__ failed: {type(failing).__qualname__}>"
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        shown = traceback.format_exception(type(error), error, _from_user_code(error.__traceback__))
+        return "".join(shown)[-_LONGEST:]
+    except Exception as failing:  # noqa: BLE001 - formatting runs the exception's own code
+        return f"<the traceback cannot be shown: {type(failing).__qualname__}>"
+
+
+def _from_user_code(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames of ours and of the loop that led there."""
+    while trace is not None and Path(trace.tb_frame.f_code.co_filename).parent in _OURS:
+        trace = trace.tb_next
+    return trace
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """None for what must not be raised in a caller: what ends a process or a generator, and what does not unpickle."""
+    if not isinstance(error, Exception) or isinstance(error, StopIteration | StopAsyncIteration):
+        return None
+    try:
+        body = wire.encode(error)
+        same = type(wire.decode(body)) is type(error)
+    except Exception:  # noqa: BLE001 - it runs the exception's own code; a constructor with two arguments ends here
+        return None
+    return body if same and len(body) <= 16 * _LONGEST else None

@@ -1,0 +1,55 @@
+"""What the pools' decorators leave on a class and its methods. Standard library only: the child reads them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from workfleet.model.declared import marked
+
+Moment = Literal["start", "shutdown"]
+
+
+@dataclass(frozen=True)
+class ProcessMark:
+    """`@process`: the pool's name and the options that were written."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PublicMark:
+    """`@public`: `fn` is the method as it was written, `adapter` what stands in the class where that differs."""
+
+    fn: Callable[..., Any]
+    adapter: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class HookMark:
+    """`@on_start` or `@on_shutdown`."""
+
+    moment: Moment
+
+
+@dataclass(frozen=True)
+class HealthMark:
+    """`@health_check`."""
+
+
+def public_methods(worker: type[Any]) -> dict[str, PublicMark]:
+    """The methods that may be called from outside, inherited ones included, by name."""
+    found: dict[str, PublicMark] = {}
+    for name in dir(worker):
+        mark = marked(getattr(worker, name, None), PublicMark)
+        if mark is not None:
+            found[name] = mark
+    return found
+
+
+def written(method: Any) -> Any:
+    """The function that the child runs: a plain `def` below `@public` as it was written, anything else as it is."""
+    mark = marked(method, PublicMark)
+    return mark.fn if mark is not None and mark.adapter is method else method

@@ -1,0 +1,39 @@
+"""How many calls may be sent ahead to a busy child. A pure judgement over how long a method's calls took.
+
+A call that waits in a busy child cannot move to one that becomes idle, so only calls go ahead whose method is quick and
+has not once been slow lately, and at most about two milliseconds of work. A slow one then delays at most these few.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_QUICK_MICROS: Final = 500
+"""On average."""
+_SLOW_MICROS: Final = 5_000
+_TIMES_IN_A_ROW: Final = 32
+_AHEAD_MICROS: Final = 2_000
+_MOST: Final = 64
+
+
+class Pace:
+    """By method: the mean duration, and how many calls in a row were not slow."""
+
+    def __init__(self) -> None:
+        self._means: dict[str, float] = {}
+        self._streaks: dict[str, int] = {}
+
+    def took(self, method: str, micros: int) -> None:
+        mean = self._means.get(method, micros)
+        self._means[method] = mean + (micros - mean) * 0.1
+        self._streaks[method] = self._streaks.get(method, 0) + 1 if micros < _SLOW_MICROS else 0
+
+    def line(self, method: str) -> int:
+        """How many calls a child may have in all, the running one included, when the last is of this method."""
+        if self._streaks.get(method, 0) < _TIMES_IN_A_ROW or self._means[method] > _QUICK_MICROS:
+            return 1
+        return max(1, min(_MOST, int(_AHEAD_MICROS / max(self._means[method], 1))))
+
+    def mean_ms(self) -> float:
+        """Over all methods, each counted once."""
+        return sum(self._means.values()) / len(self._means) / 1000 if self._means else 0.0

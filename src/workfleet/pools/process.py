@@ -1,0 +1,176 @@
+"""One child as the operating system sees it: started, spoken to, killed with all that it started, and reaped.
+
+A new interpreter, never a fork of this process, whose threads a fork would leave in any state. Knows frames, but not
+what they mean, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from workfleet.pools import board, exits
+from workfleet.pools.board import Board
+from workfleet.pools.link import Link, OnFrame
+from workfleet.pools.output import OnOutput, Output
+
+_LAST_WORDS_WITHIN: Final = 0.5
+"""How long, after its end, a child's descriptors may stay open in processes that left its group."""
+_EXIT_AFTER_CLOSE: Final = 1.0
+"""How long a child that has closed its socket may take to end."""
+_PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
+
+
+class Exit(NamedTuple):
+    """`code` as in `subprocess`, `how` in words, and the last that it wrote to standard error."""
+
+    code: int
+    how: str
+    last_words: str
+
+
+class Child(Protocol):
+    """What a pool needs of a child; another thing may stand in for a process."""
+
+    pid: int
+    ended: asyncio.Future[Exit]
+    """Done when it is gone and everything that it said has been handed on."""
+
+    def send(self, pieces: list[bytes]) -> None: ...
+    def kill(self) -> None:
+        """Ends it and everything that it started, at once."""
+        ...
+
+    def begun(self) -> int:
+        """The last call whose method it has entered."""
+        ...
+
+    def phase(self) -> str:
+        """What it was last seen doing before it was ready."""
+        ...
+
+    def look(self) -> None:
+        """Sees whether it has ended without anybody telling."""
+        ...
+
+
+class Spawn(Protocol):
+    """Starts a child that tells `on_frame` what it says."""
+
+    async def __call__(self, label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child: ...
+
+
+async def spawn(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
+    """Starts a new interpreter. It waits for its `BOOT` frame."""
+    child = ChildProcess(label, on_frame, on_output)
+    await child.open()
+    return child
+
+
+class ChildProcess:
+    """A real one. Make it on the loop's thread: Linux ends a child with the thread that started it."""
+
+    def __init__(self, label: str, on_frame: OnFrame, on_output: OnOutput | None) -> None:
+        with ExitStack() as on_failure, ExitStack() as always:
+            self._socket, theirs = socket.socketpair()
+            on_failure.callback(self._socket.close)
+            always.callback(theirs.close)
+            lifeline, self._lifeline = os.pipe()
+            on_failure.callback(os.close, self._lifeline)
+            always.callback(os.close, lifeline)
+            page = board.create()
+            always.callback(os.close, page)
+            self._board = Board(page)
+            on_failure.callback(self._board.close)
+            self._process = _start(label, theirs.fileno(), lifeline, page)
+            on_failure.pop_all()
+        self.pid = self._process.pid
+        loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._doubting: asyncio.TimerHandle | None = None
+        self._last: tuple[int, str] | None = None
+        self._link = Link(on_frame)
+        self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+        stdout, stderr = self._pipes
+        self._stdout = Output(stdout.fileno(), "stdout", self.pid, on_output)
+        self._stderr = Output(stderr.fileno(), "stderr", self.pid, on_output)
+        self.ended: asyncio.Future[Exit] = loop.create_task(self._end())
+
+    async def open(self) -> None:
+        await self._link.open(self._socket)
+        self._link.closed.add_done_callback(self._doubt)
+
+    def send(self, pieces: list[bytes]) -> None:
+        self._link.send(pieces)
+
+    def begun(self) -> int:
+        return self._last[0] if self._last else self._board.begun()
+
+    def phase(self) -> str:
+        return self._last[1] if self._last else self._board.phase()
+
+    def kill(self) -> None:
+        if self._process.returncode is None:  # not reaped: the id is still its own
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has ended before it could lead a group
+                pass
+            except PermissionError:  # macOS says so of a group of zombies
+                pass
+
+    def look(self) -> None:
+        if self._process.returncode is None and exits.has_ended(self.pid):
+            self._notice()
+
+    def _notice(self) -> None:
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def _doubt(self, closed: asyncio.Future[None]) -> None:
+        """It closed its socket. If it does not end by itself now, it is of no use any more."""
+        if not self.ended.done():
+            self._doubting = asyncio.get_running_loop().call_later(_EXIT_AFTER_CLOSE, self.kill)
+
+    async def _end(self) -> Exit:
+        stop_watching = exits.watch(self.pid, self._notice)
+        try:
+            await self._gone
+        finally:  # also when the loop is torn down: nothing may stay behind
+            stop_watching()
+            self.kill()
+            code = self._process.wait()
+            os.close(self._lifeline)
+        said = {self._link.closed, self._stdout.ended, self._stderr.ended}
+        await asyncio.wait(said, timeout=_LAST_WORDS_WITHIN)
+        self._link.close()
+        self._stdout.close()
+        self._stderr.close()
+        for pipe in self._pipes:
+            pipe.close()
+        self._last = self._board.begun(), self._board.phase()
+        self._board.close()
+        if self._doubting is not None:
+            self._doubting.cancel()
+        return Exit(code, exits.in_words(code), self._stderr.tail())
+
+
+def _start(label: str, sock: int, lifeline: int, page: int) -> subprocess.Popen[bytes]:
+    """The interpreter with its own session: terminal and group signals of this process do not reach it."""
+    flags = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    return subprocess.Popen(
+        [sys.executable, *flags, "-m", "workfleet.pools.child", label, *map(str, (os.getpid(), sock, lifeline, page))],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        pass_fds=(sock, lifeline, page),
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))},
+    )

@@ -1,0 +1,93 @@
+"""What a user holds in place of the object: its public methods, each a call into the pool, and no names of its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from workfleet.errors import ConfigError, Problem
+from workfleet.model.declared import guards_of
+from workfleet.pools.marks import public_methods
+
+Middleware = Callable[[str, Callable[..., Awaitable[Any]]], Callable[..., Awaitable[Any]]]
+"""Given a method's name and what calls it, gives what is called instead. Applied once per method."""
+
+
+class Callee(Protocol):
+    """What runs the calls."""
+
+    name: str
+
+    async def call(self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any: ...
+    def stream(
+        self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Any]: ...
+
+
+def pool_proxy(worker: type[Any], pool: Callee, middleware: Middleware | None = None) -> Any:
+    """An object with the public methods of `worker`. Wrong names and wrong arguments raise at once, before any await.
+
+    Raises `ConfigError` when no method is public, or when a generator has guards: they act around one awaited call.
+    """
+    methods: dict[str, Callable[..., Any]] = {}
+    for name, mark in public_methods(worker).items():
+        streams = inspect.isgeneratorfunction(mark.fn) or inspect.isasyncgenfunction(mark.fn)
+        call = _streamer(pool, name) if streams else _caller(pool, name)
+        if streams and guards_of(getattr(worker, name)):
+            raise ConfigError(Problem(f"{worker.__qualname__}.{name}", "a generator cannot have guards: remove them"))
+        if middleware is not None and not streams:
+            call = middleware(name, call)
+        methods[name] = _checked(mark.fn, call)
+    if not methods:
+        problem = f"pool {pool.name!r} could not be called: no method is @public"
+        raise ConfigError(Problem(f"{worker.__module__}.{worker.__qualname__}", problem))
+    public = ", ".join(sorted(methods))
+
+    class Proxy:
+        __slots__ = ()
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            method = methods.get(name)
+            if method is None:
+                raise AttributeError(f"{worker.__qualname__} has no public method {name!r}. Public are: {public}")
+            return method
+
+        def __dir__(self) -> list[str]:
+            return sorted(methods)
+
+        def __repr__(self) -> str:
+            return f"<pool {pool.name!r} of {worker.__qualname__}>"
+
+    return Proxy()
+
+
+def _caller(pool: Callee, name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+        return pool.call(name, args, kwargs)
+
+    return call
+
+
+def _streamer(pool: Callee, name: str) -> Callable[..., Any]:
+    def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        return pool.stream(name, args, kwargs)
+
+    return stream
+
+
+def _checked(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, after the arguments were seen to fit `fn` without its self."""
+    written = inspect.signature(fn)
+    signature = written.replace(parameters=list(written.parameters.values())[1:])
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{fn.__qualname__}{signature}: {error}") from None
+        return call(*args, **kwargs)
+
+    checked.__name__, checked.__qualname__, checked.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
+    checked.__signature__ = signature  # type: ignore[attr-defined]
+    return checked

@@ -1,0 +1,1 @@
+"""What the parts need from the world, as small Protocols. Only the model is below."""

@@ -1,0 +1,25 @@
+"""What a guard is: a small piece of code around one call, composed by the runner in the order in which it was
+written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a handler, a scheduled function or a pool method. `values` are its parameters by name, for keys."""
+
+    name: str
+    values: Mapping[str, object]
+
+
+Proceed = Callable[[], Awaitable[object]]
+
+
+class Guard(Protocol):
+    """Runs around a call: it may refuse, repeat, measure or replace it."""
+
+    async def __call__(self, call: Call, proceed: Proceed) -> object: ...

@@ -1,0 +1,302 @@
+"""The store seam: five small Protocols that define what a store is. `workfleet.testing.contracts` checks them.
+
+A store belongs to one app: it sees only that app's jobs, schedules, locks, keys and workers. It applies what it is told
+and holds no policy. Every call is one atomic step. Time is the store's own (`Store.now_ms`).
+
+Every state-changing call may be repeated after a lost reply: nothing is done twice. What a job's life is made of also
+gives the first answer again: `claim` and `take_over` know a repeat by the token, `settle` by the claim, `enqueue`,
+`report` and `fire` by a `call` that the caller makes new for each call. The others answer from what they find, so that
+a repeated `remove` is False and a repeated `put_if_absent` returns the caller's own value.
+
+Any call may raise `StoreUnavailable`; then nothing of it, or all of it, has happened, and it may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from workfleet.model.fleet import LockGrant, LockHeld, WorkerRecord
+from workfleet.model.jobs import Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.outcome import Settlement
+from workfleet.model.schedules import Fire, Fired, ScheduleRecord
+
+
+class Want(Struct, frozen=True):
+    """How many jobs a worker has free slots for on a queue."""
+
+    queue: str
+    limit: int
+
+
+class ClaimRequest(Struct, frozen=True):
+    """Jobs wanted under one new token. `wants` are served in their order."""
+
+    worker: str
+    token: str
+    lease_ms: int
+    wants: tuple[Want, ...]
+
+
+class TakeOver(Struct, frozen=True):
+    """Active jobs of dead owners wanted under one new token, the oldest lease first.
+
+    `workers` None: those whose lease has expired. Else: those that one of `workers` holds, because it claimed them or
+    took them over; what another worker took over from it is not among them.
+    """
+
+    worker: str
+    token: str
+    lease_ms: int
+    limit: int = 100
+    workers: tuple[str, ...] | None = None
+
+
+class Settled(Struct, frozen=True):
+    """`applied[i]` is False where the ith claim was stale, which changed nothing. A repeat of an applied one is True."""
+
+    applied: list[bool]
+    claimed: list[JobRecord]
+
+
+class JobQuery(Struct, frozen=True):
+    """What to list, newest first. None does not filter."""
+
+    queue: str | None = None
+    states: tuple[JobState, ...] | None = None
+    name: str | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+class PruneRule(Struct, frozen=True):
+    """Which finished jobs to delete: finished more than `age_ms` ago, and beyond the newest `count` of each queue.
+
+    It is about the product's own jobs with `housekeeping`, else about all others.
+    """
+
+    state: JobState
+    age_ms: int | None = None
+    count: int | None = None
+    housekeeping: bool = False
+
+
+class JobStore(Protocol):
+    """Jobs from enqueue to deletion."""
+
+    async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
+        """Add jobs, all in one step. A job whose id exists, or whose unique key an unfinished job has, is not added;
+        the answer names the job that is there. A repeat under the same `call` says of what it added that it was created.
+
+        Sets `created_ms`, and `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`. The state is
+        `delayed` when due later, `prioritized` with a priority, else `waiting`. Wakes whoever waits for one of the
+        queues.
+        """
+        ...
+
+    async def claim(self, request: ClaimRequest) -> list[JobRecord]:
+        """Hand out ready jobs: per wanted queue up to its limit. LIFO jobs come first among `waiting`, last in first
+        out, then first in first out; `prioritized` ones after them, by priority, then first in first out. First in is
+        who became ready first (`due_ms`), then who was enqueued first. Delayed jobs that are due have become ready
+        before (a store may leave all but the first 1,000 of a queue for the next claim).
+
+        A claimed job is `active`, with worker, token, lease end and `started_ms`; its attempt counters are untouched.
+        A repeated token gives the jobs it was given and still holds. A job that cannot be decoded fails with the
+        outcome `undecodable` and stands in nobody's way.
+        """
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
+        """Apply outcomes under their claims, add their follow-up jobs, and claim more in the same step.
+
+        Takes over state, counters, result, failure and the attempt into the history, which keeps the newest
+        `HISTORY_LIMIT`; a finished job gets `finished_ms`, a delayed one `due_ms = now + delay_ms` (a delay of 0 makes
+        it ready at once, behind those that are). One that is settled as ready (given back, crashed) returns to its
+        place in the order. Lease, worker and token are cleared. A stale claim changes nothing and adds nothing.
+        """
+        ...
+
+    async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
+        """Extend leases to now + `lease_ms`; False for a stale claim. An expired lease that nobody took over renews."""
+        ...
+
+    async def report(
+        self, claim: Claim, *, progress: bytes | None = None, lines: Sequence[str] = (), call: str | None = None
+    ) -> bool:
+        """Set the progress and append log lines under a claim; False for a stale one. A repeat of the job's last `call`
+        appends nothing.
+        """
+        ...
+
+    async def take_over(self, request: TakeOver) -> list[JobRecord]:
+        """Move active jobs of dead owners to a new token and lease, for somebody to decide about them. `worker` still
+        says who ran them. A repeated token gives the jobs it was given and still holds.
+        """
+        ...
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
+        """Jobs by id, None for what is not there."""
+        ...
+
+    async def find(self, query: JobQuery) -> list[JobRecord]:
+        """Jobs that match, newest first: by creation, then by id, both descending."""
+        ...
+
+    async def logs(self, job_id: str) -> list[str]:
+        """The job's log lines, oldest first."""
+        ...
+
+    async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
+        """Counts per queue that has or had jobs; when told so, without the product's own jobs and the queues that never
+        had any other.
+        """
+        ...
+
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        """When the first delayed job of these queues is due."""
+        ...
+
+    async def retry(self, ids: Sequence[str]) -> list[bool]:
+        """Make failed jobs ready again, now: as newly enqueued, but with their history and logs. False where not
+        failed, and where an unfinished job has the unique key by now.
+        """
+        ...
+
+    async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
+        """Delete finished jobs by the rules, with their logs, at most `limit`. Returns how many. Also deletes what has
+        expired of the store's own (keys, locks, notes of old calls).
+        """
+        ...
+
+    async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
+        """Wait until one of the queues may have something new, or the time is over (False). A hint only: poll after."""
+        ...
+
+
+class ScheduleStore(Protocol):
+    """Schedules and their fires."""
+
+    async def merge(self, defined: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
+        """Bring what the code defines into the store: new ones are added as given, changed ones (by fingerprint) are
+        replaced but keep counters, last fire and `paused`; unchanged ones keep all; from-code ones that are not in
+        `defined` are marked `orphaned`. Returns all schedules, by name.
+        """
+        ...
+
+    async def put(self, record: ScheduleRecord, *, replace: bool) -> bool:
+        """Add a run-time schedule. An existing name is replaced (as changed in `merge`) or left alone: then False."""
+        ...
+
+    async def remove(self, name: str) -> bool:
+        """Delete a schedule. Its queued jobs stay."""
+        ...
+
+    async def set_paused(self, name: str, *, paused: bool) -> bool:
+        """Pause or resume; False when there is no such schedule."""
+        ...
+
+    async def all(self) -> list[ScheduleRecord]:
+        """Every schedule, by name."""
+        ...
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        """Apply fires whose slot is still due, each with its job in the same atomic step; see `Fire`."""
+        ...
+
+    async def wait(self, timeout_ms: int) -> bool:
+        """Wait until schedules may have changed, or the time is over (False)."""
+        ...
+
+
+class LockStore(Protocol):
+    """Locks with fences. A fence is max(last + 1, store time in µs), one counter a store."""
+
+    async def acquire(self, name: str, owner: str, ttl_ms: int) -> LockGrant | LockHeld:
+        """Take a lock that is free or expired. An owner that holds it already gets its own grant, renewed."""
+        ...
+
+    async def renew(self, name: str, owner: str, ttl_ms: int) -> LockGrant | None:
+        """Extend a lock that the owner still holds, fence kept; None when it is lost."""
+        ...
+
+    async def release(self, name: str, owner: str | None) -> bool:
+        """Free a lock of that owner (None: whoever holds it). False when there was nothing to free."""
+        ...
+
+    async def held(self) -> list[LockGrant]:
+        """Locks that are held now, by name."""
+        ...
+
+
+class KeyStore(Protocol):
+    """Small values with an expiry, for idempotency and the like."""
+
+    async def get(self, key: str) -> bytes | None:
+        """The value, or None when absent or expired."""
+        ...
+
+    async def put_if_absent(self, key: str, value: bytes, ttl_ms: int) -> bytes | None:
+        """Store a value unless there is one; returns the one that was there, else None."""
+        ...
+
+    async def replace(self, key: str, expected: bytes, value: bytes, ttl_ms: int) -> bool:
+        """Change a value only while it is `expected`. A repeat whose `value` is there already is True."""
+        ...
+
+    async def delete(self, key: str, expected: bytes) -> bool:
+        """Delete a value only while it is `expected`."""
+        ...
+
+
+class FleetStore(Protocol):
+    """Who works here."""
+
+    async def register(self, worker: WorkerRecord) -> None:
+        """Add or replace a worker's record; sets `started_ms` and `seen_ms`."""
+        ...
+
+    async def beat(self, worker_id: str) -> bool:
+        """Set `seen_ms` to now; False when the record is gone."""
+        ...
+
+    async def workers(self) -> list[WorkerRecord]:
+        """All records, by id."""
+        ...
+
+    async def forget(self, worker_id: str) -> bool:
+        """Delete a record."""
+        ...
+
+
+class Store(Protocol):
+    """One app's store, open until `close()`."""
+
+    @property
+    def url(self) -> str:
+        """What it is, without secrets, for people."""
+        ...
+
+    @property
+    def app(self) -> str: ...
+    @property
+    def jobs(self) -> JobStore: ...
+    @property
+    def schedules(self) -> ScheduleStore: ...
+    @property
+    def locks(self) -> LockStore: ...
+    @property
+    def keys(self) -> KeyStore: ...
+    @property
+    def fleet(self) -> FleetStore: ...
+
+    async def now_ms(self) -> int:
+        """The store's time, by which leases and due times are judged."""
+        ...
+
+    async def check(self) -> None:
+        """A real write that is rolled back or overwritten. Raises `StoreUnavailable`."""
+        ...
+
+    async def close(self) -> None: ...

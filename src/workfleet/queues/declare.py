@@ -1,0 +1,156 @@
+"""`@queue` and `@handler`: they record, and give the plain function or class back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+
+from workfleet.model.declared import mark, marked, unwrap
+from workfleet.model.jobtypes import Job, JobType
+from workfleet.model.options import HandlerOptions
+from workfleet.payloads.hints import LazyHint, is_method
+
+P = TypeVar("P")
+R = TypeVar("R")
+T_co = TypeVar("T_co", covariant=True)
+Q = ParamSpec("Q")
+C = TypeVar("C", bound=type[Any])
+
+_UNKNOWN_OPTION = "{where}: unknown option {name!r}; there are {known}"
+
+
+@dataclass(frozen=True)
+class HandlerSpec:
+    """What `@handler` recorded. `fixed` is the job type that was given instead of a name."""
+
+    job: JobType[Any, Any]
+    options: HandlerOptions
+    fixed: bool
+
+
+@dataclass(frozen=True)
+class QueueSpec:
+    """What `@queue` recorded on a class."""
+
+    name: str
+    concurrency: int | None
+
+
+class FunctionHandler(Protocol[P, Q, T_co, R]):
+    """A decorated function: itself, and `.job`, its job type."""
+
+    @property
+    def job(self) -> JobType[P, R]: ...
+    def __call__(self, job: Job[P], /, *args: Q.args, **kwargs: Q.kwargs) -> T_co: ...
+
+
+class MethodHandler(Protocol[P, Q, T_co, R]):
+    """A decorated method: itself, and `.job`, its job type."""
+
+    @property
+    def job(self) -> JobType[P, R]: ...
+    def __call__(self, owner: Any, job: Job[P], /, *args: Q.args, **kwargs: Q.kwargs) -> T_co: ...
+    @overload
+    def __get__(self, obj: None, owner: type[Any]) -> Self: ...
+    @overload
+    def __get__(self, obj: object, owner: type[Any]) -> FunctionHandler[P, Q, T_co, R]: ...
+
+
+class HandlerDecorator(Protocol):
+    """The decorator that takes payload and result types from the function."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Job[P], Q], Coroutine[Any, Any, R]], /
+    ) -> FunctionHandler[P, Q, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Any, Job[P], Q], Coroutine[Any, Any, R]], /
+    ) -> MethodHandler[P, Q, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Job[P], Q], R], /) -> FunctionHandler[P, Q, R, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Any, Job[P], Q], R], /) -> MethodHandler[P, Q, R, R]: ...
+
+
+class TypedHandlerDecorator(Protocol[P, R]):
+    """As `HandlerDecorator`, with payload and result fixed by a job type."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Job[P], Q], Coroutine[Any, Any, R]], /
+    ) -> FunctionHandler[P, Q, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Any, Job[P], Q], Coroutine[Any, Any, R]], /
+    ) -> MethodHandler[P, Q, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Job[P], Q], R], /) -> FunctionHandler[P, Q, R, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Any, Job[P], Q], R], /) -> MethodHandler[P, Q, R, R]: ...
+
+
+@overload
+def handler(name: JobType[P, R], /, **options: Unpack[HandlerOptions]) -> TypedHandlerDecorator[P, R]: ...
+@overload
+def handler(name: str | None = None, /, **options: Unpack[HandlerOptions]) -> HandlerDecorator: ...
+def handler(name: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
+    """Declare a function or method as the handler of the jobs of a name, by default its own.
+
+    Its first parameter is `job: Job[P]`; all others are injected by type. Raises TypeError for an unknown option.
+    """
+    check_options("handler", options, HandlerOptions.__optional_keys__)
+
+    def record(fn: Any) -> Any:
+        plain = unwrap(fn)
+        if isinstance(name, JobType):
+            job = name.on(options["queue"]) if "queue" in options else name
+        else:
+            _require_job_parameter(plain)
+            # Types of a decorated function are read when they are needed: its module is not complete yet.
+            payload: Any = LazyHint(plain, "payload")
+            result: Any = LazyHint(plain, "result")
+            job = JobType(name or plain.__name__, payload, result, queue=options.get("queue"))
+        plain.job = job
+        mark(plain, HandlerSpec(job, options, fixed=isinstance(name, JobType)))
+        return plain
+
+    return record
+
+
+def queue(name: str, /, *, concurrency: int | None = None) -> Callable[[C], C]:
+    """Bind the handlers of a class to a queue. `concurrency` is how many of its jobs one worker process runs at a time
+    (default: `WORKER_CONCURRENCY`, 10). A handler that names a queue itself keeps it."""
+    name = name.strip()
+    if not name:
+        raise ValueError("a queue's name cannot be empty")
+    if concurrency is not None and concurrency < 1:
+        raise ValueError(f"queue {name!r}: concurrency={concurrency}: it must be 1 or more")
+
+    def record(cls: C) -> C:
+        mark(cls, QueueSpec(name, concurrency))
+        for fn in vars(cls).values():
+            spec = marked(fn, HandlerSpec)
+            if spec is not None and spec.job.queue is None:
+                fn.job = spec.job.on(name)
+                mark(fn, replace(spec, job=fn.job))
+        return cls
+
+    return record
+
+
+def check_options(where: str, options: object, known: frozenset[str]) -> None:
+    """Raise TypeError for a keyword that is no option: a type checker is not always there to say so."""
+    assert isinstance(options, dict)
+    for name in options:
+        if name not in known:
+            raise TypeError(_UNKNOWN_OPTION.format(where=where, name=name, known=", ".join(sorted(known))))
+
+
+def _require_job_parameter(fn: Callable[..., Any]) -> None:
+    parameters = list(inspect.signature(fn).parameters.values())[1 if is_method(fn) else 0 :]
+    first = str(parameters[0].annotation) if parameters else ""
+    if "Job[" not in first and not first.rstrip("'\"").endswith("Job"):
+        raise TypeError(f"{fn.__qualname__}: a handler's first parameter is `job: Job[…]` with the payload's type")

@@ -1,0 +1,74 @@
+"""What a worker can run: handlers as the app composed them, by queue and name. It must not know how they were
+composed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from workfleet.errors import HandlerNotFound
+from workfleet.model.jobs import JobRecord
+from workfleet.model.jobtypes import Job
+from workfleet.model.outcome import RunPolicy
+from workfleet.payloads.codec import Codec
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A handler's value as it is stored, and the jobs that it enqueues in the step that settles it."""
+
+    result: bytes
+    follow_up: tuple[JobRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class Handler:
+    """One runnable handler. `invoke` awaits the user's code with everything injected and guarded; `finish` turns
+    what it
+    returned into a result."""
+
+    queue: str
+    name: str
+    payload: Codec
+    policy: RunPolicy
+    invoke: Callable[[Job[Any]], Awaitable[object]]
+    finish: Callable[[JobRecord, object], Returned]
+    in_thread: bool = False
+    """The code runs in a thread, which nobody can end."""
+
+    def policy_for(self, record: JobRecord) -> RunPolicy:
+        """The handler's policy, with what the job itself says put over it."""
+        run, own = record.run, self.policy
+        if run.attempts is UNSET and run.backoff is UNSET and run.timeout_ms is UNSET:
+            return own
+        backoff = own.backoff if run.backoff is UNSET or run.backoff is None else run.backoff
+        return RunPolicy(
+            attempts=own.attempts if run.attempts is UNSET else run.attempts,
+            backoff=backoff,
+            timeout_ms=own.timeout_ms if run.timeout_ms is UNSET else run.timeout_ms,
+            max_crashes=own.max_crashes,
+            max_deferrals=own.max_deferrals,
+        )
+
+
+class HandlerTable:
+    """All handlers of a worker, and how many jobs of each queue it runs at a time."""
+
+    def __init__(self, handlers: Iterable[Handler], concurrency: dict[str, int]) -> None:
+        self._by_key = {(handler.queue, handler.name): handler for handler in handlers}
+        self.concurrency = concurrency
+
+    def find(self, queue: str, name: str) -> Handler:
+        """The handler of a job. Raises `HandlerNotFound`, which lists those that are known."""
+        handler = self._by_key.get((queue, name))
+        if handler is None:
+            raise HandlerNotFound(queue, name, [known for on, known in self._by_key if on == queue])
+        return handler
+
+    @property
+    def queues(self) -> Sequence[str]:
+        """The queues that this worker listens to."""
+        return tuple(self.concurrency)

@@ -1,0 +1,1 @@
+"""Schedules: declaring them, finding what is due, firing each slot once."""

@@ -1,0 +1,113 @@
+"""`@schedule`: it checks and records when a function is due, and gives the plain function back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar, Unpack, cast
+
+from workfleet.enqueueing import instant_ms, run_overrides
+from workfleet.model.declared import mark, marked, unwrap
+from workfleet.model.durations import DurationLike, duration_ms
+from workfleet.model.options import JobOptions, ScheduleOptions
+from workfleet.model.setting import Setting
+from workfleet.model.timing import timing
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class QueueTarget:
+    """Where a scheduled function's return value goes as a payload: the old form of `return [NewJob]`."""
+
+    queue: str | None
+    job: str | None
+    options: JobOptions
+
+
+@dataclass(frozen=True)
+class ScheduleSpec:
+    """What `@schedule` recorded. When it is due is kept as written, because zone and defaults come from the module."""
+
+    name: str | None
+    cron: str | Setting | None
+    every: DurationLike | Setting | None
+    at: datetime | None
+    options: ScheduleOptions
+    target: QueueTarget | None = None
+    start_delay: DurationLike | None = None
+    per_process: bool = False
+
+
+def schedule(
+    name: str | None = None,
+    /,
+    *,
+    cron: str | Setting | None = None,
+    every: DurationLike | Setting | None = None,
+    at: datetime | None = None,
+    **options: Unpack[ScheduleOptions],
+) -> Callable[[F], F]:
+    """Run a function or method by the clock: `cron`, `every` or `at`, or none of them (only `trigger` and
+    `run_on_start` run it). All its parameters are injected; `job: Job[None]` may be the first.
+
+    Returned `NewJob`s, one or a list, are enqueued in the step that settles the run. Raises TypeError and
+    ValueError for
+    what cannot be right, at once.
+    """
+    spec = ScheduleSpec(name, cron, every, at, options)
+    return recorder(spec)
+
+
+def recorder(spec: ScheduleSpec) -> Callable[[F], F]:
+    """The decorator of a checked declaration."""
+    check_schedule(spec)
+
+    def record(fn: F) -> F:
+        plain: Any = unwrap(fn)
+        if marked(plain, ScheduleSpec) is not None:
+            raise TypeError(f"{plain.__qualname__} has two schedules; give each one a function of its own")
+        mark(plain, spec)
+        return cast(F, plain)
+
+    return record
+
+
+def check_schedule(spec: ScheduleSpec) -> None:
+    """Raise for contradictions, unknown options and expressions that cannot be right."""
+    if sum(given is not None for given in (spec.cron, spec.every, spec.at)) > 1:
+        raise TypeError("give one of cron=, every= and at=, or none for a schedule that only `trigger` runs")
+    for name in spec.options:
+        if name not in ScheduleOptions.__optional_keys__:
+            raise TypeError(
+                f"schedule: unknown option {name!r}; there are {', '.join(sorted(ScheduleOptions.__optional_keys__))}"
+            )
+    if spec.name is not None and not spec.name.strip():
+        raise ValueError("a schedule's name cannot be empty")
+    if spec.at is not None:
+        instant_ms(spec.at)
+    run_overrides(spec.options)
+    jitter = spec.options.get("jitter")
+    if jitter is not None:
+        duration_ms(jitter)
+    if not any(isinstance(value, Setting) for value in (spec.cron, spec.every)):
+        # The zone may still come from the module, so the expression is checked in UTC here.
+        timing_of(spec, name=spec.name or "schedule", default_timezone="UTC")
+
+
+def timing_of(spec: ScheduleSpec, *, name: str, default_timezone: str) -> Any:
+    """The timing value of a declaration, its zone taken from the module where it names none."""
+    options = spec.options
+    assert not isinstance(spec.cron, Setting), "settings are resolved before"
+    assert not isinstance(spec.every, Setting), "settings are resolved before"
+    return timing(
+        cron=spec.cron,
+        every=spec.every,
+        at=spec.at,
+        offset=options.get("offset"),
+        timezone=options.get("timezone", default_timezone),
+        dst_gap=options.get("dst_gap", "shift"),
+        dst_overlap=options.get("dst_overlap", "first"),
+        name=name,
+    )

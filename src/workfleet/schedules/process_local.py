@@ -1,0 +1,46 @@
+"""Schedules that belong to one process (the heartbeat): nothing is stored but the jobs they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workfleet.errors import StoreUnavailable
+from workfleet.ids import derived_id
+from workfleet.model.schedules import ScheduleRecord
+from workfleet.ports.clock import Clock
+from workfleet.ports.stores import JobStore
+
+from .due import run_of
+
+_LONGEST_SLEEP_S = 3_600.0
+
+
+class ProcessLocalScheduler:
+    """A Service. A slot that cannot be enqueued because the store is down is left out: the next one says as much."""
+
+    name = "process schedules"
+
+    def __init__(self, records: Sequence[ScheduleRecord], jobs: JobStore, *, worker: str, clock: Clock) -> None:
+        self._records, self._jobs, self._worker, self._clock = list(records), jobs, worker, clock
+
+    async def serve(self) -> None:
+        due = {record.name: record.timing.next_after(self._clock.now_ms()) for record in self._records}
+        while True:
+            now = self._clock.now_ms()
+            for record in self._records:
+                slot = due[record.name]
+                if slot is not None and slot <= now:
+                    await self._enqueue(record, slot)
+                    due[record.name] = record.timing.next_after(now)
+            times = [slot for slot in due.values() if slot is not None]
+            wait_s = (min(times) - now) / 1000 if times else _LONGEST_SLEEP_S
+            await self._clock.sleep(min(wait_s, _LONGEST_SLEEP_S))
+
+    async def _enqueue(self, record: ScheduleRecord, slot: int) -> None:
+        job = run_of(record, derived_id(record.name, self._worker, slot), slot)
+        job.unique_key = f"{job.unique_key} {self._worker}"
+        job.metadata = {**job.metadata, "worker": self._worker}
+        try:
+            await self._jobs.enqueue([job])
+        except StoreUnavailable:
+            return

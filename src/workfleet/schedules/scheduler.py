@@ -1,0 +1,89 @@
+"""The loop that fires what is due. Every process runs it; the store lets one of them have each slot."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from workfleet.errors import StoreUnavailable
+from workfleet.events import Event, ScheduleFired, ScheduleMissed, ScheduleSkipped, StoreTrouble
+from workfleet.model.schedules import Fire, Fired, ScheduleRecord
+from workfleet.ports.clock import Clock
+from workfleet.ports.stores import ScheduleStore
+
+from .due import find_due, fire_of, fire_time_ms, is_live
+
+_BATCH = 100
+_RETRY_S = 1.0
+
+
+class Scheduler:
+    """A Service. `now_ms` is the store's clock, by which slots are due."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        store: ScheduleStore,
+        *,
+        app: str,
+        now_ms: Callable[[], Awaitable[int]],
+        poll_ms: int,
+        clock: Clock,
+        publish: Callable[[Event], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._store, self._app, self._now_ms, self._poll_ms = store, app, now_ms, poll_ms
+        self._clock, self._publish, self._wake = clock, publish, wake
+        self._trouble = False
+
+    async def serve(self) -> None:
+        while True:
+            try:
+                wait_ms = await self.fire_due()
+                self._trouble = False
+                if wait_ms > 0:
+                    await self._store.wait(min(wait_ms, self._poll_ms))
+            except StoreUnavailable as error:
+                if not self._trouble:
+                    self._publish(StoreTrouble(what="firing schedules", error=str(error)))
+                self._trouble = True
+                await self._clock.sleep(_RETRY_S)
+
+    async def fire_due(self) -> int:
+        """Fire everything that is due now. Returns in how many milliseconds the next slot is, at most one poll."""
+        records = [record for record in await self._store.all() if is_live(record)]
+        now = await self._now_ms()
+        fires = []
+        for record in records:
+            due = find_due(record, now)
+            if due is not None:
+                fires.append(fire_of(record, due, self._app))
+        for start in range(0, len(fires), _BATCH):
+            batch = fires[start : start + _BATCH]
+            self._tell(batch, await self._store.fire(batch), now)
+        if fires:
+            return 0
+        times = [time for record in records if (time := fire_time_ms(record)) is not None]
+        return max(min(min(times, default=now + self._poll_ms) - now, self._poll_ms), 1)
+
+    def _tell(self, fires: Sequence[Fire], answers: Sequence[Fired], now: int) -> None:
+        for fire, answer in zip(fires, answers, strict=True):
+            if answer.kind == "lost":
+                continue
+            slot = fire.job.slot_ms if fire.job is not None and fire.job.slot_ms is not None else fire.slot_ms
+            if fire.missed:
+                self._publish(ScheduleMissed(schedule=fire.schedule, slot_ms=fire.slot_ms, count=fire.missed))
+            if answer.kind == "skipped":
+                reason = f"its run {answer.running_job_id} is not finished"
+                self._publish(ScheduleSkipped(schedule=fire.schedule, slot_ms=slot, reason=reason))
+            elif answer.kind == "fired" and fire.job is not None:
+                self._publish(
+                    ScheduleFired(schedule=fire.schedule, slot_ms=slot, late_ms=max(now - slot, 0), job_id=fire.job.id)
+                )
+                self._wake()
+
+
+def anchored(record: ScheduleRecord, now_ms: int) -> ScheduleRecord:
+    """A newly defined schedule with its first due slot, from now."""
+    record.next_due_ms = record.timing.next_after(now_ms)
+    return record

@@ -1,0 +1,194 @@
+"""The names of the two source documents, as thin translators onto the primary forms. `docs/seed-map.md` lists them.
+
+Durations may be given as text or timedelta under the bare name, or as a number with the unit in the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from .app.client import Client
+from .errors import UsageError
+from .guards.declare import locked
+from .jobref import JobRef
+from .locks.locks import Locks
+from .model.durations import DurationLike
+from .model.jobtypes import JobType
+from .model.options import JobOptions, ScheduleOptions
+from .pools.registry import Pools
+from .queues.declare import handler, queue
+from .schedules.declare import QueueTarget, ScheduleSpec, recorder
+from .schedules.schedules import ScheduleInfo, Schedules, Triggered
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+QueueWorker = queue
+QueueJobHandler = handler
+with_distributed_lock = WithDistributedLock = locked
+IDistributedLockService = Locks
+ProcessManager = Pools
+
+
+class QueueWorkerHost:
+    """For those who want a base class: a class that derives from it dispatches exactly as one that does not."""
+
+
+class ScheduledJobOptions(TypedDict, total=False):
+    """The source document's options for a scheduled job."""
+
+    name: str
+    description: str
+    enabled: bool
+    cron: str
+    interval: DurationLike
+    interval_ms: int
+    run_on_start: bool
+    prevent_overlap: bool
+    retries: int
+    retry_delay: DurationLike
+    retry_delay_ms: int
+    timeout: DurationLike | None
+    timeout_ms: int | None
+    jitter: DurationLike | None
+    max_random_delay: DurationLike
+    max_random_delay_ms: int
+    timezone: str
+    queue_name: str
+    queue_job_name: str
+    queue_job_options: JobOptions
+
+
+def scheduled_job(**options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
+    """`@scheduled_job(cron=…, retries=2, queue_name="emails")`: with a queue target, the return value is the
+    payload of a
+    job there. Job name or options without a queue mean the default queue; the job's default name is the schedule's."""
+    for option in options:
+        if option not in ScheduledJobOptions.__optional_keys__:
+            known = ", ".join(sorted(ScheduledJobOptions.__optional_keys__))
+            raise TypeError(f"scheduled_job: unknown option {option!r}; there are {known}")
+    given: dict[str, Any] = dict(options)
+    target = None
+    if any(key in given for key in ("queue_name", "queue_job_name", "queue_job_options")):
+        target = QueueTarget(
+            _stripped(given.get("queue_name")),
+            _stripped(given.get("queue_job_name")),
+            given.get("queue_job_options", {}),
+        )
+    return recorder(
+        ScheduleSpec(
+            name=_stripped(given.get("name")),
+            cron=_stripped(given.get("cron")),
+            every=_duration(given, "interval"),
+            at=None,
+            options=_schedule_options(given),
+            target=target,
+        )
+    )
+
+
+def cron(expression: str, /, **options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
+    """`@cron(CronExpression.EVERY_HOUR, timezone="UTC")`."""
+    options["cron"] = expression
+    return scheduled_job(**options)
+
+
+def interval(every: DurationLike, /, **options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
+    """`@interval("15m")`."""
+    options["interval"] = every
+    return scheduled_job(**options)
+
+
+def timeout_once(after: DurationLike, /, **options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
+    """`@timeout_once("5s")`: once in each process, this long after its start."""
+    given: dict[str, Any] = dict(options)
+    return recorder(
+        ScheduleSpec(
+            name=_stripped(given.get("name")),
+            cron=None,
+            every=None,
+            at=None,
+            options={**_schedule_options(given), "run_on_start": "process"},
+            start_delay=after,
+        )
+    )
+
+
+ScheduledJob, Cron, Interval, Timeout = scheduled_job, cron, interval, timeout_once
+
+
+def _schedule_options(given: Mapping[str, Any]) -> ScheduleOptions:
+    options = ScheduleOptions()
+    for name in ("description", "enabled", "timezone", "run_on_start"):
+        if name in given:
+            options[name] = given[name]  # type: ignore[literal-required]
+    if "prevent_overlap" in given:
+        options["overlap"] = "skip" if given["prevent_overlap"] else "allow"
+    if "retries" in given:
+        if not isinstance(given["retries"], int) or given["retries"] < 0:
+            raise ValueError(f"retries={given['retries']!r}: 0 or more")
+        options["attempts"] = given["retries"] + 1
+    for theirs, ours in (
+        ("retry_delay", "backoff"),
+        ("timeout", "timeout"),
+        ("max_random_delay", "jitter"),
+        ("jitter", "jitter"),
+    ):
+        if theirs in given or f"{theirs}_ms" in given:
+            options[ours] = _duration(given, theirs)  # type: ignore[literal-required]
+    return options
+
+
+def _duration(given: Mapping[str, Any], name: str) -> DurationLike | None:
+    if f"{name}_ms" not in given:
+        return given.get(name)
+    if name in given:
+        raise TypeError(f"give {name} or {name}_ms, not both")
+    value = given[f"{name}_ms"]
+    return None if value is None else timedelta(milliseconds=value)
+
+
+def _stripped(text: str | None) -> str | None:
+    return (text.strip() or None) if text is not None else None
+
+
+class SchedulerService:
+    """The source document's public service: list, trigger, enqueue."""
+
+    def __init__(self, schedules: Schedules, client: Client) -> None:
+        self._schedules, self._client = schedules, client
+
+    async def list_jobs(self) -> list[ScheduleInfo]:
+        """As `Schedules.list`."""
+        return await self._schedules.list()
+
+    async def trigger_now(self, id: str) -> Triggered:
+        """As `Schedules.trigger`."""
+        return await self._schedules.trigger(id)
+
+    async def enqueue(
+        self, queue: str, name: str, data: object = None, options: JobOptions | None = None
+    ) -> JobRef[Any]:
+        """Put a job on a queue by names. Errors as `Client.enqueue`."""
+        return await _enqueue(self._client, queue, name, data, options)
+
+
+class SchedulerQueueService:
+    """The source document's queue service."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def enqueue(
+        self, queue: str, name: str, data: object = None, options: JobOptions | None = None
+    ) -> JobRef[Any]:
+        """Put a job on a queue by names. Errors as `Client.enqueue`."""
+        return await _enqueue(self._client, queue, name, data, options)
+
+
+async def _enqueue(client: Client, queue: str, name: str, data: object, options: JobOptions | None) -> JobRef[Any]:
+    if not queue.strip() or not name.strip():
+        raise UsageError("enqueue needs the names of a queue and of a job")
+    kind: JobType[Any, Any] = JobType(name.strip(), object, object, queue=queue.strip())
+    return await client.enqueue(kind(data, **(options or {})))

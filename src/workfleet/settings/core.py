@@ -1,0 +1,102 @@
+"""The settings that belong to no module: names, defaults and ranges. How they are read is elsewhere.
+
+A field's description is what `docs/settings.md` and `config show` say of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from workfleet.units import Duration
+
+from .kinds import ByName, Count, FilePath, Note, Port, QueueName, Span, Text, Tick, TimeZone, Wait, between, said
+from .redis import RedisSettings
+from .store import StoreUrl
+
+
+class JobOverride(BaseModel):
+    """What an operator changes of a job or schedule by its name. Only what `given()` returns was said."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="Whether it runs at all.")
+    cron: Text | None = Field(None, description="Cron expression of the schedule.")
+    every: Annotated[Duration, between("100ms", "365d")] | None = Field(None, description="Interval of the schedule.")
+    timezone: TimeZone | None = Field(None, description="Time zone of the cron expression.")
+    attempts: Count | None = Field(None, description="How often it is tried at most, the first run included.")
+    timeout: Span | None = Field(None, description="Longest run; none: no limit.")
+    jitter: Wait | None = Field(None, description="Largest random delay before a scheduled run; none: no delay.")
+
+    def given(self) -> dict[str, Any]:
+        """The overrides by option name. None switches off a time, a timeout or a jitter; elsewhere it says nothing."""
+        return said(self, {"cron", "every", "timeout", "jitter"})
+
+
+class DatabaseSettings(BaseModel):
+    """The DB_* variables that an application's own database has beside the API's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["postgres", "postgresql", "mysql", "mariadb", "sqlite", "better-sqlite3"] | None = Field(
+        None, description="Kind of database."
+    )
+    host: Text | None = Field(None, description="Server name or address.")
+    port: Port | None = Field(None, description="Port of the server.")
+    name: Text | None = Field(None, description="Name of the database.")
+    user: Text | None = Field(None, description="User name.")
+    password: SecretStr | None = Field(None, description="Password.")
+
+
+class Settings(BaseModel):
+    """Everything that the worker itself reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    app: Text | None = Field(None, description="The application: module:attr, or a file such as app.py.")
+    app_name: Text | None = Field(
+        None, description="The application's name, for a process that only enqueues; none: the App's."
+    )
+    config: FilePath | None = Field(None, description="The settings file, if not workfleet.yaml in the project.")
+    store: StoreUrl | None = Field(
+        None, repr=False, description="Where jobs are kept; none: .workfleet/<app>.db in the project."
+    )
+    release: Text | None = Field(None, description="This release; none: the App's version.")
+    processes: Annotated[Count, Field(le=1024)] = Field(1, description="Worker processes of one `run`.")
+    queues: list[QueueName] | None = Field(None, description="Queues that this process consumes; none: all.")
+    packages: list[Text] = Field(default_factory=list, description="Packages that are searched for decorated methods.")
+    default_queue: QueueName = Field("worker-default", description="Queue of jobs that name none.")
+    queue_enabled: bool = Field(True, description="Consume user queues; off: scheduled work runs in this process.")
+    scheduler_enabled: bool = Field(True, description="Fire schedules.")
+    timezone: TimeZone = Field("UTC", description="Time zone of cron expressions that name none.")
+    heartbeat_enabled: bool = Field(True, description="Run the built-in heartbeat job.")
+    heartbeat_every: Annotated[Duration, between("1s", "1d")] = Field(
+        Duration("30s"), description="Interval of the heartbeat job."
+    )
+    concurrency: Annotated[Count, Field(le=10_000)] = Field(
+        10, description="Jobs that a worker process runs at once from one queue, unless the queue says otherwise."
+    )
+    lease: Annotated[Duration, between("1s", "1d")] = Field(
+        Duration("30s"), description="How long a claim lasts without renewal."
+    )
+    poll: Tick = Field(Duration("10s"), description="Longest wait before an idle worker looks for work.")
+    max_crashes: Annotated[Count, Field(le=1000)] = Field(
+        3, description="A job whose worker died this many times has failed."
+    )
+    stuck_after: Annotated[Duration, between("10s", "365d")] = Field(
+        Duration("10m"), description="A worker whose loop stands still this long is replaced."
+    )
+    shutdown_timeout: Annotated[Duration, between("0s", "1d")] = Field(
+        Duration("25s"), description="Time for running jobs to end after SIGTERM."
+    )
+    status_file: FilePath | None = Field(None, description="File that probes read; none: a fixed place for each app.")
+    jobs: Annotated[dict[str, JobOverride], ByName()] = Field(
+        default_factory=dict, description="Overrides of jobs by name."
+    )
+    redis: Annotated[
+        RedisSettings, Note("used by the Redis store, which arrives with a later release"), Field(repr=False)
+    ] = Field(default_factory=RedisSettings, description="The Redis connection.")
+    db: Annotated[DatabaseSettings, Note("used by the database module only"), Field(repr=False)] = Field(
+        default_factory=DatabaseSettings, description="The application's database."
+    )

@@ -1,0 +1,144 @@
+"""The kinds of values that settings have, each with its check and with what is allowed in plain words.
+
+`allowed` is what error messages and the documentation say, so it stands beside the check. Knows no setting's name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import zoneinfo
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from workfleet.units import Duration, Size
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Annotation metadata: run `check` on the parsed value; it returns the value or raises ValueError."""
+
+    allowed: str
+    check: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+@dataclass(frozen=True)
+class Note:
+    """Annotation metadata of a group of settings: what a reader of `config show` has to know about it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Annotation metadata of a dict: its keys are names that the application declares, folded in environment names.
+
+    `beside` is for entries that stand beside the section's own options: `pools: {images: {size: 4}}`.
+    """
+
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class MaskPassword:
+    """Annotation metadata of a secret URL: only its password is hidden when it is shown."""
+
+
+def said(override: BaseModel, can_be_off: set[str]) -> dict[str, Any]:
+    """What was given to a model of overrides; None only for the options that it switches off."""
+    given = (
+        (name, getattr(override, name)) for name in type(override).model_fields if name in override.model_fields_set
+    )
+    return {name: value for name, value in given if value is not None or name in can_be_off}
+
+
+def between(low: str, high: str) -> Checked:
+    """A duration of at least `low` and at most `high`."""
+    least, most = Duration(low), Duration(high)
+
+    def check(value: Duration) -> Duration:
+        if not least <= value <= most:
+            raise ValueError(f"{value} is out of range")
+        return value
+
+    return Checked(f"a duration from {least} to {most}, such as '90s' or '1h30m'", check)
+
+
+def at_least_size(low: str) -> Checked:
+    """A size of `low` or more."""
+    least = Size(low)
+
+    def check(value: Size) -> Size:
+        if value < least:
+            raise ValueError(f"{value} is too small")
+        return value
+
+    return Checked(f"a size of at least {least}, such as '512MB' or '2GiB'", check)
+
+
+def _time_zone(key: str) -> str:
+    # UTC needs no data: a machine without time zone files must still be able to run.
+    if key == "UTC":
+        return key
+    try:
+        zoneinfo.ZoneInfo(key)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        known = zoneinfo.available_timezones()
+        if not known:
+            raise ValueError("this machine has no time zone data: install the package tzdata, or use UTC") from None
+        near = difflib.get_close_matches(key, sorted(known), n=1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise ValueError(f"there is no such time zone{hint}") from None
+    return key
+
+
+def _queue_name(name: str) -> str:
+    if not name.strip() or ":" in name or not name.isprintable() or len(name) > 200:
+        raise ValueError(f"{name!r} cannot be a queue's name")
+    return name
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    # Bytes of the environment that are no UTF-8 arrive as lone surrogates, which no store and no log can write.
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise ValueError("it holds bytes that are not UTF-8")
+    return text
+
+
+def _no_bool(value: Any) -> Any:
+    # Python takes True for 1, so `processes: yes` in YAML would mean one process.
+    if isinstance(value, bool):
+        raise ValueError("that is true or false, not a number")
+    return value
+
+
+def _level(value: Any) -> Any:
+    text = value.strip().lower() if isinstance(value, str) else value
+    return "warning" if text == "warn" else text
+
+
+NotBool = BeforeValidator(_no_bool)
+Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), NotBool]
+CountOrZero: TypeAlias = Annotated[int, Field(ge=0, le=1_000_000), NotBool]
+Port: TypeAlias = Annotated[int, Field(ge=1, le=65535), NotBool]
+Text: TypeAlias = Annotated[str, Checked("text that is not empty", _not_blank)]
+TimeZone: TypeAlias = Annotated[str, Checked("an IANA time zone such as UTC or Europe/Berlin", _time_zone)]
+QueueName: TypeAlias = Annotated[str, Checked("a queue's name, 1 to 200 printable characters without ':'", _queue_name)]
+FilePath: TypeAlias = Annotated[Path, Checked("a path", lambda path: path)]
+LogLevel: TypeAlias = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_level)]
+
+Wait: TypeAlias = Annotated[Duration, between("0s", "365d")]
+"""A pause or delay that may be none at all."""
+Span: TypeAlias = Annotated[Duration, between("1ms", "365d")]
+"""A limit on how long something takes."""
+Tick: TypeAlias = Annotated[Duration, between("100ms", "1d")]
+"""How often a loop does something: less than this would only burn the processor."""

@@ -1,0 +1,66 @@
+"""One job in memory, and small questions about it: its place in the order, whether a query wants it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from workfleet.model.jobs import READY, JobCounts, JobRecord, JobState
+from workfleet.ports.stores import JobQuery
+
+
+@dataclass
+class Entry:
+    """A job, and what only the store knows of it."""
+
+    record: JobRecord
+    number: int
+    """The order of enqueueing."""
+    call: str | None
+    """The call that added it."""
+    holder: str | None = None
+    """Who holds the claim: the worker that runs it, or whoever took it over."""
+    settled_token: str | None = None
+    """The token that settled it last."""
+    reported_call: str | None = None
+    lines: list[str] = field(default_factory=list)
+
+
+def ready(job: JobRecord) -> JobState:
+    """The state of a job that can be claimed."""
+    return JobState.PRIORITIZED if job.priority else JobState.WAITING
+
+
+def place(entry: Entry) -> tuple[int, ...]:
+    """The order in which ready jobs are claimed."""
+    record = entry.record
+    if record.lifo and not record.priority:
+        return (0, -record.due_ms, -entry.number)
+    return (1, record.priority, record.due_ms, entry.number)
+
+
+def matches(record: JobRecord, query: JobQuery) -> bool:
+    """Whether a query wants a job."""
+    return (
+        query.queue in (None, record.queue)
+        and query.name in (None, record.name)
+        and (query.states is None or record.state in query.states)
+    )
+
+
+def counts(records: Sequence[JobRecord]) -> JobCounts:
+    """A queue's jobs, counted."""
+    states = Counter(record.state.value.replace("-", "_") for record in records)
+    return JobCounts(
+        **states,
+        retrying=sum(record.state is JobState.DELAYED and record.started_ms is not None for record in records),
+        oldest_ready_ms=min((record.due_ms for record in records if record.state in READY), default=None),
+    )
+
+
+def copy(entry: Entry) -> JobRecord:
+    """What the store gives away is not what it keeps."""
+    return structs.replace(entry.record, metadata=dict(entry.record.metadata))

@@ -1,0 +1,32 @@
+"""Who works here, in memory."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from workfleet.model.fleet import WorkerRecord
+from workfleet.ports.clock import Clock
+
+
+class MemoryFleet:
+    """A `FleetStore`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._workers: dict[str, WorkerRecord] = {}
+
+    async def register(self, worker: WorkerRecord) -> None:
+        now = self._clock.now_ms()
+        self._workers[worker.id] = replace(worker, started_ms=now, seen_ms=now)
+
+    async def beat(self, worker_id: str) -> bool:
+        record = self._workers.get(worker_id)
+        if record is not None:
+            record.seen_ms = self._clock.now_ms()
+        return record is not None
+
+    async def workers(self) -> list[WorkerRecord]:
+        return [replace(self._workers[worker_id]) for worker_id in sorted(self._workers)]
+
+    async def forget(self, worker_id: str) -> bool:
+        return self._workers.pop(worker_id, None) is not None

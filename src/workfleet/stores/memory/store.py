@@ -1,0 +1,37 @@
+"""The store in memory, put together. One event loop, one app; nothing in it awaits, so every call is one step."""
+
+from __future__ import annotations
+
+from workfleet.ports.clock import Clock
+
+from ..wakes import Wakes
+from .fleet import MemoryFleet
+from .jobs import MemoryJobs
+from .keys import MemoryKeys
+from .locks import MemoryLocks
+from .schedules import MemorySchedules
+
+
+class MemoryStore:
+    """A `Store`. Its time is the clock's, so that a test's clock drives leases and due times."""
+
+    url = "memory://"
+
+    def __init__(self, app: str, clock: Clock) -> None:
+        self.app = app
+        self._clock = clock
+        wakes = Wakes(clock)
+        self.jobs = MemoryJobs(clock, wakes)
+        self.schedules = MemorySchedules(self.jobs, clock, wakes)
+        self.locks = MemoryLocks(clock)
+        self.keys = MemoryKeys(clock)
+        self.fleet = MemoryFleet(clock)
+
+    async def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def check(self) -> None:
+        """Memory is always there."""
+
+    async def close(self) -> None:
+        """What it held goes with the object."""

@@ -1,0 +1,229 @@
+"""The board: what a worker holds, in memory that it shares with whoever keeps its leases.
+
+The worker writes a note when it claims a job or takes a lock and clears it when that is settled; the supervisor reads.
+Nothing that user code does to the worker's loop or interpreter lock can hold up a reader in another process. A note
+takes a few microseconds, and nobody waits for anybody: a checksum tells a whole note from one that is being written.
+
+Layout (little endian): a header of 64 bytes (magic, slots, slots ever used, progress and its complement), then slots of
+512 bytes: checksum, length, then sequence, kind, two lengths, three numbers, owner and name. A slot whose checksum is 0
+is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all processes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from typing import Literal
+
+from msgspec import Struct
+
+from ..model.jobs import Claim
+from ..ports.clock import Clock
+
+_HEADER = struct.Struct("<8sII")
+_PROGRESS = struct.Struct("<QQ")
+_CHECK = struct.Struct("<II")
+_NOTE = struct.Struct("<IBxHHqqq")
+_MAGIC = b"wfboard1"
+_USED_AT, _PROGRESS_AT = 12, 16
+_HEADER_SIZE, _SLOT_SIZE = 64, 512
+_ROOM = _SLOT_SIZE - _CHECK.size - _NOTE.size
+_FREE = bytes(_CHECK.size)
+_ALL_ONES = 2**64 - 1
+_MAX_DEADLINE = 2**62
+_READS = 3
+
+EntryKind = Literal["job", "lock"]
+_KINDS: tuple[EntryKind, EntryKind] = ("job", "lock")
+_JOB, _LOCK = 0, 1
+_Note = tuple[int, bytes, bytes, int, int]
+"""Kind, owner, name, noted_ms, ttl_ms."""
+
+
+class BoardEntry(Struct, frozen=True):
+    """A note as it was read. `name` is a job's id or a lock's name, `owner` the claim's token or the lock's owner."""
+
+    slot: int
+    sequence: int
+    """Another note in the same slot has another one."""
+    kind: EntryKind
+    name: str
+    owner: str
+    noted_ms: int
+    """Since when it is held, at the latest."""
+    deadline_ms: int
+    """When the job's run must have ended; 0: never."""
+    ttl_ms: int
+    """What a lock is renewed for; 0 for jobs."""
+
+    @property
+    def claim(self) -> Claim:
+        """The claim behind a job's note."""
+        return Claim(self.name, self.owner)
+
+
+class Board:
+    """A board has one writing process (any of its threads) and any number of readers. It satisfies `ClaimBoard`."""
+
+    def __init__(self, fd: int, clock: Clock, *, slots: int) -> None:
+        """Use `Board.create` or `Board.attach`."""
+        self.fd, self.slots = fd, slots
+        self._clock = clock
+        self._map = mmap.mmap(fd, _size(slots))
+        self._free = list(range(slots - 1, -1, -1))
+        self._notes: dict[int, _Note] = {}
+        self._sequence = 0
+        self._used = 0
+
+    @classmethod
+    def create(cls, *, slots: int, clock: Clock) -> Board:
+        """A new board in anonymous memory. Its `fd` is given to the worker, and stays open until `close()`."""
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("workfleet-board", os.MFD_CLOEXEC)
+        else:
+            fd, path = tempfile.mkstemp(prefix="workfleet-board-")
+            os.unlink(path)
+        os.ftruncate(fd, _size(slots))
+        os.pwrite(fd, _HEADER.pack(_MAGIC, slots, 0), 0)
+        return cls(fd, clock, slots=slots)
+
+    @classmethod
+    def attach(cls, fd: int, *, clock: Clock) -> Board:
+        """The board behind an inherited descriptor, which this process's own children no longer inherit."""
+        magic, slots, _ = _HEADER.unpack(os.pread(fd, _HEADER.size, 0))
+        if magic != _MAGIC:
+            raise ValueError(f"descriptor {fd} is no board")
+        os.set_inheritable(fd, False)
+        return cls(fd, clock, slots=slots)
+
+    def close(self) -> None:
+        """Give the memory and the descriptor back. Closing twice does nothing."""
+        if not self._map.closed:
+            self._map.close()
+            os.close(self.fd)
+
+    def put(self, claim: Claim, *, deadline_ms: int = 0, since_ms: int | None = None) -> int:
+        """Note a claim. `deadline_ms` is when its run must have ended, in wall time (0: never).
+
+        `since_ms` is the monotonic instant at which the claim was asked for, if earlier: the lease counts from there.
+        Returns the slot, or -1 when there is none left or id and token are longer than about 470 bytes: the job then
+        runs all the same, but only this process itself can renew it.
+        """
+        noted_ms = self._monotonic_ms() if since_ms is None else since_ms
+        owner, name = _bytes(claim.token), _bytes(claim.job_id)
+        return self._put((_JOB, owner, name, noted_ms, 0), self._monotonic_of(deadline_ms))
+
+    def put_lock(self, name: str, owner: str, *, ttl_ms: int) -> int:
+        """Note a lock that is renewed for `ttl_ms` whenever a third of that has passed. Returns as `put` does."""
+        return self._put((_LOCK, _bytes(owner), _bytes(name), self._monotonic_ms(), ttl_ms), 0)
+
+    def set_deadline(self, slot: int, deadline_ms: int) -> None:
+        """Change a note's deadline (wall time).
+
+        To be set to 0 once the run has ended: a store that is slow to settle it makes no stuck job.
+        """
+        note = self._notes.get(slot)
+        if note is not None:
+            self._write(slot, note, self._monotonic_of(deadline_ms))
+
+    def clear(self, slot: int) -> None:
+        """Forget a note. -1, and a slot that is free already, do nothing."""
+        if self._notes.pop(slot, None) is None:
+            return
+        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        self._map[at : at + _CHECK.size] = _FREE
+        self._free.append(slot)
+
+    def beat(self) -> None:
+        """The loop of this process makes progress."""
+        now_ms = self._monotonic_ms()
+        _PROGRESS.pack_into(self._map, _PROGRESS_AT, now_ms, now_ms ^ _ALL_ONES)
+
+    def progress_ms(self) -> int:
+        """The monotonic instant of the last `beat`; 0 before the first."""
+        for _ in range(0 if self._map.closed else _READS):
+            value, complement = _PROGRESS.unpack_from(self._map, _PROGRESS_AT)
+            if value ^ complement == _ALL_ONES:
+                return int(value)
+        return 0
+
+    def entries(self) -> list[BoardEntry]:
+        """Every whole note. One that is being written right now may be missing; it is there at the next look.
+
+        A closed board has none.
+        """
+        if self._map.closed:
+            return []
+        (used,) = struct.unpack_from("<I", self._map, _USED_AT)
+        found = (self._read(slot) for slot in range(min(used, self.slots)))
+        return [entry for entry in found if entry is not None]
+
+    def _put(self, note: _Note, deadline_ms: int) -> int:
+        if len(note[1]) + len(note[2]) > _ROOM or not self._free:
+            return -1
+        slot = self._free.pop()
+        self._notes[slot] = note
+        self._write(slot, note, deadline_ms)
+        if slot >= self._used:
+            self._used = slot + 1
+            self._map[_USED_AT : _USED_AT + 4] = self._used.to_bytes(4, "little")
+        return slot
+
+    def _write(self, slot: int, note: _Note, deadline_ms: int) -> None:
+        kind, owner, name, noted_ms, ttl_ms = note
+        self._sequence = self._sequence + 1 & 0xFFFF_FFFF
+        body = _NOTE.pack(self._sequence, kind, len(owner), len(name), noted_ms, deadline_ms, ttl_ms) + owner + name
+        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        # One copy in whatever order the machine likes: the checksum is right only when all of it is there.
+        self._map[at : at + _CHECK.size + len(body)] = _CHECK.pack(zlib.crc32(body) or 1, len(body)) + body
+
+    def _read(self, slot: int) -> BoardEntry | None:
+        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        for _ in range(_READS):
+            raw = self._map[at : at + _SLOT_SIZE]
+            if raw.startswith(_FREE[:4]):
+                return None
+            entry = _parse(slot, raw)
+            if entry is not None:
+                return entry
+        return None
+
+    def _monotonic_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def _monotonic_of(self, wall_ms: int) -> int:
+        """A wall instant on the monotonic clock, so that a clock that is set later changes no deadline."""
+        if not wall_ms:
+            return 0
+        return max(min(self._monotonic_ms() + wall_ms - self._clock.now_ms(), _MAX_DEADLINE), 1)
+
+
+def _parse(slot: int, raw: bytes) -> BoardEntry | None:
+    """The note in a slot, or None when it is not whole."""
+    check, length = _CHECK.unpack_from(raw)
+    body = raw[_CHECK.size : _CHECK.size + length]
+    if length < _NOTE.size or length > len(raw) - _CHECK.size or (zlib.crc32(body) or 1) != check:
+        return None
+    sequence, kind, owner, name, noted_ms, deadline_ms, ttl_ms = _NOTE.unpack_from(body)
+    owner_end = _NOTE.size + owner
+    return BoardEntry(
+        slot=slot,
+        sequence=sequence,
+        kind=_KINDS[kind],
+        name=body[owner_end : owner_end + name].decode(errors="surrogatepass"),
+        owner=body[_NOTE.size : owner_end].decode(errors="surrogatepass"),
+        noted_ms=noted_ms,
+        deadline_ms=deadline_ms,
+        ttl_ms=ttl_ms,
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _size(slots: int) -> int:
+    return _HEADER_SIZE + slots * _SLOT_SIZE

@@ -1,0 +1,116 @@
+"""What a supervisor and its worker say to each other. `link.py` carries it, a line of JSON each, over a socket pair.
+
+The supervisor gives a worker its `WorkerOrder` in the environment. The worker says `Hello` once it knows its settings
+(before it claims anything), `Ready` when it works, `Beat` every second, and `Bye` before it exits; or `Refused` when it
+cannot start for a reason that another try would not cure. The supervisor says `Drain`, and `Lost` for claims that it
+could not renew. This file knows what is said, not what anybody does about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..model.jobs import Claim
+
+ORDER_VARIABLE = "WORKFLEET_WORKER"
+
+
+class WorkerOrder(Struct, kw_only=True):
+    """What a worker is told at its start. `config` is what the command line passes on, in the worker's own terms."""
+
+    app: str
+    worker_id: str
+    index: int
+    """From 0. With `restarts` it tells which worker speaks for the fleet in the start log: index 0, restarts 0."""
+    processes: int
+    restarts: int
+    supervisor_pid: int
+    board_fd: int
+    control_fd: int
+    lifeline_fd: int
+    until_idle: bool = False
+    queues: tuple[str, ...] | None = None
+    """None: all."""
+    config: dict[str, Any] = {}
+
+
+class Hello(Struct, kw_only=True, tag="hello"):
+    """The worker has read its settings. `store` is the whole URL, with its secrets: it is never shown."""
+
+    worker_id: str
+    pid: int
+    app: str
+    store: str
+    lease_ms: int
+    max_crashes: int
+    stuck_after_ms: int
+    shutdown_timeout_ms: int
+    status_file: str | None
+
+
+class Ready(Struct, tag="ready"):
+    """The worker claims jobs from now on."""
+
+
+class Beat(Struct, kw_only=True, tag="beat"):
+    """How the worker is. `store_ok_ms` is the monotonic instant of its last successful claim round trip."""
+
+    active: int
+    completed: int
+    failed: int
+    loop_lag_ms: int
+    store_ok_ms: int | None
+    store_error: str | None
+    unready: tuple[str, ...] = ()
+    """Why the worker is not ready although it runs, a sentence each: a pool that has failed, for example."""
+    pools: dict[str, Any] = {}
+    details: dict[str, Any] = {}
+
+
+class Bye(Struct, kw_only=True, tag="bye"):
+    """The worker's work is over and it exits. `refused` are services that did not stop in time."""
+
+    completed: int
+    failed: int
+    given_back: int
+    refused: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What a person should know at the end, a sentence each."""
+
+
+class Refused(Struct, kw_only=True, tag="refused"):
+    """The worker cannot start. The supervisor shows `message`, the worker nothing, and ends with `exit_code`."""
+
+    exit_code: int
+    message: str
+
+
+class Drain(Struct, kw_only=True, tag="drain"):
+    """Stop claiming, end what runs within `timeout_ms`, give the rest back, say `Bye` and exit.
+
+    A worker that is still there two seconds later (less, for short timeouts) is killed.
+    """
+
+    timeout_ms: int
+
+
+class Lost(Struct, kw_only=True, tag="lost"):
+    """This claim is somebody else's by now: the run behind it should stop. It may have been settled meanwhile."""
+
+    claim: Claim
+
+
+FromWorker = Hello | Ready | Beat | Bye | Refused
+FromSupervisor = Drain | Lost
+
+
+def read_order(environ: MutableMapping[str, str]) -> WorkerOrder:
+    """Take the order out of the environment, so that nothing that this process starts takes itself for a worker.
+
+    Raises KeyError when there is none.
+    """
+    return msgspec.json.decode(environ.pop(ORDER_VARIABLE), type=WorkerOrder)

@@ -1,0 +1,372 @@
+"""`workfleet probe`: what passes, what does not and why, where it looks, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from workfleet.app.status import (
+    Status,
+    StatusFile,
+    SupervisorFacts,
+    WorkerStatus,
+    default_status_file,
+    fallback_status_file,
+    write_status,
+)
+from workfleet.cli import probe
+
+NOW_MONO_MS = 10_000_000
+
+
+def worker(**changes: Any) -> WorkerStatus:
+    usual = {"index": 0, "id": "w0", "pid": 7, "state": "ready", "store_ok_age_ms": 1_000}
+    return WorkerStatus(**{**usual, **changes})
+
+
+def status(*workers: WorkerStatus, **changes: Any) -> Status:
+    usual = {
+        "app": "shop",
+        "host": "h",
+        "supervisor": SupervisorFacts(1, "1", "b"),
+        "started_ms": 1,
+        "written_ms": 5,
+        "written_mono_ms": NOW_MONO_MS - 1_000,
+        "state": "ready",
+        "ever_ready": True,
+        "workers": list(workers) or [worker()],
+    }
+    return Status(**{**usual, **changes})
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of its own, its temporary folder, and a stopped monotonic clock."""
+    monkeypatch.delenv("WORKER_STATUS_FILE", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(probe, "_monotonic_ms", lambda: NOW_MONO_MS)
+    project = tmp_path / "project"
+    (project / "deep" / "er").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    (project / ".workfleet").mkdir()
+    monkeypatch.chdir(project / "deep" / "er")
+    return project
+
+
+def write(project: Path, document: Status, app: str = "shop") -> Path:
+    path = default_status_file(project, app)
+    path.parent.mkdir(exist_ok=True)
+    write_status(path, document)
+    return path
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def ask(*arguments: str) -> tuple[int, str]:
+        code = probe.main(list(arguments))
+        said = capsys.readouterr()
+        assert (said.err == "") is (code != 2)
+        return code, (said.out + said.err).removesuffix("\n")
+
+    return ask
+
+
+Ask = Callable[..., tuple[int, str]]
+OLD = "the status file is 15.0 s old: the supervisor makes no progress"
+
+
+@pytest.mark.parametrize(
+    ("document", "live", "ready", "startup"),
+    [
+        (status(), "ok", "ok", "ok"),
+        (status(written_mono_ms=NOW_MONO_MS - 14_999), "ok", "ok", "ok"),
+        (status(written_mono_ms=NOW_MONO_MS - 15_000), OLD, OLD, OLD),
+        (
+            status(written_mono_ms=NOW_MONO_MS + 1),
+            *["the status file is from before this machine was started"] * 3,
+        ),
+        (
+            status(state="starting", ever_ready=False),
+            "ok",
+            "the fleet is starting",
+            "the fleet is not ready yet (starting)",
+        ),
+        (status(state="draining"), "ok", "the fleet is draining", "ok"),
+        (
+            status(state="stopped", reason="drained"),
+            "the fleet has stopped: drained",
+            "the fleet has stopped: drained",
+            "ok",
+        ),
+        (
+            status(worker(), worker(index=1, pid=8, state="stuck")),
+            "worker 1 (process 8) is stuck and could not be replaced",
+            "worker 1 (process 8) is stuck and could not be replaced",
+            "ok",
+        ),
+        (status(worker(state="waiting"), worker(index=1)), "ok", "ok", "ok"),
+        (status(worker(state="waiting", pid=None)), "ok", "worker 0: waiting", "ok"),
+        (status(worker(store_ok_age_ms=28_999)), "ok", "ok", "ok"),
+        (
+            status(worker(store_ok_age_ms=29_000, store_error="refused")),
+            "ok",
+            "worker 0: store reached not for 30 s: refused",
+            "ok",
+        ),
+        (
+            status(worker(store_ok_age_ms=None), worker(index=1, unready=("pool images has failed", "full"))),
+            "ok",
+            "worker 0: store reached never yet: no error told; worker 1: pool images has failed, full",
+            "ok",
+        ),
+        (status(worker(unready=("x",)), worker(index=1)), "ok", "ok", "ok"),
+        (
+            status(version=2),
+            *["the status file is of a newer version (2): update the probe"] * 3,
+        ),
+    ],
+)
+def test_judgements(place: Path, ask: Ask, document: Status, live: str, ready: str, startup: str) -> None:
+    write(place, document)
+    for check, expected in (("live", live), ("ready", ready), ("startup", startup)):
+        assert ask(check) == (0 if expected == "ok" else 1, f"{check}: {expected}")
+
+
+def test_no_workers_are_live_and_not_ready(place: Path, ask: Ask) -> None:
+    write(place, msgspec.structs.replace(status(), workers=[]))
+    assert ask("live") == (0, "live: ok")
+    assert ask("ready") == (1, "ready: there is no worker")
+
+
+def test_the_age_is_an_option(place: Path, ask: Ask) -> None:
+    write(place, status())
+    assert ask("live", "--max-age", "1001ms") == (0, "live: ok")
+    assert ask("live", "--max-age=1s")[0] == 1
+    write(place, status(written_mono_ms=NOW_MONO_MS - 100_000))
+    assert [ask("live", "--max-age", age)[0] for age in ("1.5m", "2m", "1h")] == [1, 0, 0]
+
+
+# Where it looks
+
+
+def test_the_place_is_the_supervisors(place: Path, ask: Ask) -> None:
+    path = write(place, status(), app="my shop/ü")
+    assert path.name == "my_shop__.status.json"
+    assert ask("live") == (0, "live: ok")
+    assert ask("live", "--app", "my shop/ü") == (0, "live: ok")
+    assert ask("live", "--app", "other")[0] == 1
+
+
+def test_no_file(place: Path, ask: Ask) -> None:
+    hint = "is the fleet running? (--status-file and WORKER_STATUS_FILE name another place)"
+    folder = place / ".workfleet"
+    assert ask("ready") == (1, f"ready: there is no status file {folder}/<app>.status.json: {hint}")
+    assert ask("live", "--app=shop") == (1, f"live: there is no status file {folder}/shop.status.json: {hint}")
+    folder.rmdir()
+    assert ask("ready")[0] == 1
+
+
+def test_the_file_can_be_named(place: Path, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(place, status())
+    elsewhere = tmp_path / "elsewhere.json"
+    monkeypatch.setenv("WORKER_STATUS_FILE", str(elsewhere))
+    assert ask("live")[0] == 1
+    write_status(elsewhere, status())
+    assert ask("live") == (0, "live: ok")
+    assert ask("live", "--status-file", str(tmp_path / "no.json"))[0] == 1
+    monkeypatch.setenv("WORKER_STATUS_FILE", str(tmp_path / "no.json"))
+    assert ask("live", f"--status-file={elsewhere}") == (0, "live: ok")
+
+
+def test_without_a_project_it_is_the_current_folder(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    monkeypatch.chdir(bare)
+    write(bare, status())
+    assert ask("live") == (0, "live: ok")
+
+
+def test_several_apps_must_be_told_apart(place: Path, ask: Ask) -> None:
+    write(place, status(), app="shop")
+    write(place, status(state="stopped", reason="x"), app="blog")
+    folder = place / ".workfleet"
+    assert ask("live") == (
+        2,
+        f"workfleet probe: several apps have a status file in {folder}: blog, shop. Say which with --app",
+    )
+    assert ask("live", "--app", "shop")[0] == 0
+    assert ask("live", "--app", "blog")[0] == 1
+
+
+def test_the_fallback_of_a_read_only_project(place: Path, ask: Ask) -> None:
+    path = default_status_file(place, "shop")
+    (place / ".workfleet").rmdir()
+    (place / ".workfleet").touch()  # cannot become a folder, not even for root
+    file = StatusFile(path)
+    assert "is used meanwhile" in (file.write(status()) or "")
+    assert fallback_status_file(path).exists()
+    assert ask("live") == (0, "live: ok")
+    assert ask("live", "--app", "shop") == (0, "live: ok")
+    assert ask("live", "--status-file", str(path)) == (0, "live: ok")
+    other = place.parent / "other"
+    (other / ".git").mkdir(parents=True)
+    os.chdir(other)
+    assert ask("live")[0] == 1, "another project of the same user is not ours"
+
+
+@pytest.mark.parametrize(("first", "second", "code"), [(5, 6, 1), (6, 5, 0)])
+def test_the_later_of_both_places_counts(place: Path, ask: Ask, first: int, second: int, code: int) -> None:
+    path = write(place, status(written_ms=first))
+    fallback = fallback_status_file(path)
+    fallback.parent.mkdir(parents=True)
+    write_status(fallback, status(written_ms=second, state="stopped"))
+    assert ask("live")[0] == code
+
+
+def test_somebody_elses_fallback_is_not_believed(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(place, status(written_ms=1))
+    fallback = fallback_status_file(path)
+    fallback.parent.mkdir(parents=True)
+    write_status(fallback, status(written_ms=2, state="stopped"))
+    real = os.lstat(fallback.parent)
+    other = os.stat_result((*real[:4], real.st_uid + 1, *real[5:10]))
+    monkeypatch.setattr(os, "lstat", lambda path: other)
+    assert ask("live") == (0, "live: ok")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "cannot be read (Expecting value"),
+        (b"{", "cannot be read (Expecting property name"),
+        (b"[1]", "cannot be read (no status file)"),
+        (b"[" * 100_000, "cannot be read ("),
+        (b"\xff\xfe", "cannot be read ("),
+        (b'{"written_ms": 1}', "is not a status file (KeyError: 'version')"),
+        (b'{"written_ms": 1, "version": "1"}', "is not a status file (ValueError: '1' is no integer)"),
+        (
+            b'{"written_ms": 1, "version": 1, "written_mono_ms": 9999000, "state": "ready", "workers": 3}',
+            "is not a status file (ValueError: its workers are no list of objects)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", [(), ("-v",), ("--json",), ("--json", "-v")])
+def test_garbage_is_not_ok(place: Path, ask: Ask, content: bytes, reason: str, form: tuple[str, ...]) -> None:
+    path = default_status_file(place, "shop")
+    path.write_bytes(content)
+    code, said = ask("live", *form)
+    told = json.loads(said)["reason"] if "--json" in form else said
+    assert code == 1
+    assert f"{path} {reason}" in told
+
+
+def test_a_file_that_may_not_be_read(place: Path, ask: Ask) -> None:
+    path = default_status_file(place, "shop")
+    path.mkdir()
+    assert ask("live") == (1, f"live: {path} cannot be read ([Errno 21] Is a directory: '{path}')")
+
+
+# What it says
+
+
+def test_json(place: Path, ask: Ask) -> None:
+    path = write(place, status(state="draining"))
+    code, said = ask("ready", "--json")
+    document = {
+        "check": "ready",
+        "ok": False,
+        "reason": "the fleet is draining",
+        "app": "shop",
+        "state": "draining",
+        "age_ms": 1000,
+        "status_file": str(path),
+    }
+    assert (code, json.loads(said)) == (1, document)
+    workers = json.loads(ask("ready", "--json", "-v")[1])["workers"]
+    assert [each["id"] for each in workers] == ["w0"]
+
+
+def test_verbose(place: Path, ask: Ask) -> None:
+    path = write(place, status())
+    first, second, third = ask("live", "-v")[1].splitlines()
+    assert (first, second) == ("live: ok", f"  app shop, {path}, 1000 ms old")
+    assert third.startswith('  worker {"index": 0, "id": "w0"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "say which check: live, ready or startup"),
+        (["alive"], "'alive' is not understood. Try: workfleet probe --help"),
+        (["live", "ready"], "'ready' is not understood. Try: workfleet probe --help"),
+        (["live", "--app"], "--app needs a value"),
+        (["live", "--wide"], "'--wide' is not understood. Try: workfleet probe --help"),
+        (["live", "--max-age", "15"], "--max-age: '15' is no duration such as 15s, 500ms or 2m"),
+        (["live", "--max-age=-1s"], "--max-age: '-1s' is no duration such as 15s, 500ms or 2m"),
+    ],
+)
+def test_wrong_usage(ask: Ask, arguments: list[str], said: str) -> None:
+    assert ask(*arguments) == (2, f"workfleet probe: {said}")
+
+
+def test_help(ask: Ask) -> None:
+    code, said = ask("--help")
+    assert code == 0
+    assert said.startswith("Usage: workfleet probe live|ready|startup")
+
+
+# The real command
+
+
+def test_the_real_command_passes_and_fails(place: Path) -> None:
+    path = write(place, status(written_mono_ms=int(time.monotonic() * 1000)))
+    command = [sys.executable, "-m", "workfleet", "probe", "ready"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ready: ok\n", "")
+    path.unlink()
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    ran = subprocess.run([*command, "x"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+
+
+def test_it_imports_nothing_that_costs() -> None:
+    program = """
+import sys
+before = set(sys.modules)
+sys.argv = ["workfleet", "probe", "live"]
+from workfleet.cli.entry import main
+try:
+    main()
+except SystemExit:
+    print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))
+    print([name for name in ("argparse", "asyncio", "pathlib", "subprocess", "tempfile") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[1:] == ["workfleet", "[]"]
+
+
+def test_it_costs_at_most_four_bare_interpreters(place: Path) -> None:
+    write(place, status(written_mono_ms=int(time.monotonic() * 1000)))
+    probing = "import sys; sys.argv = ['workfleet', 'probe', 'ready']; from workfleet.cli.entry import main; main()"
+    # The least of several, of processor time: other work on the machine only ever adds to it.
+    bare = min(cpu_seconds([sys.executable, "-c", "pass"]) for _ in range(8))
+    probed = min(cpu_seconds([sys.executable, "-c", probing]) for _ in range(8))
+    assert probed < 4 * bare
+
+
+def cpu_seconds(command: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -1,0 +1,66 @@
+"""Spans go to the user's OpenTelemetry, when there is one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace as api
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from workfleet.observe.trace import span
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    # The API takes a provider only once in a process.
+    monkeypatch.setattr(api, "get_tracer", provider.get_tracer)
+    return exporter
+
+
+def test_spans_nest_and_carry_attributes(exporter: InMemorySpanExporter) -> None:
+    with span("outer", {"job": "thumb", "attempt": 2, "none": None, "path": Path("/x")}), span("inner"):
+        assert api.get_current_span().is_recording()
+    inner, outer = exporter.get_finished_spans()
+    assert (inner.name, outer.name) == ("inner", "outer")
+    assert outer.attributes == {"job": "thumb", "attempt": 2, "path": "/x"}
+    assert inner.parent is not None
+    assert outer.context is not None
+    assert inner.parent.span_id == outer.context.span_id
+    assert not api.get_current_span().is_recording()
+
+
+def test_an_error_is_recorded_and_goes_on(exporter: InMemorySpanExporter) -> None:
+    with pytest.raises(KeyError), span("work"):
+        raise KeyError("gone")
+    (work,) = exporter.get_finished_spans()
+    assert work.status.status_code is api.StatusCode.ERROR
+    assert [event.name for event in work.events] == ["exception"]
+
+
+def test_without_an_sdk_nothing_happens() -> None:
+    ran = []
+    with span("work", {"a": 1}):
+        ran.append(1)
+    assert ran == [1]
+
+
+def test_without_the_api_nothing_happens() -> None:
+    program = """
+import sys
+sys.modules["opentelemetry"] = None
+from workfleet.observe.trace import span
+with span("work", {"a": 1}): print("ran")
+try:
+    with span("work"): raise KeyError
+except KeyError: print("raised")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "ran\nraised\n"), ran.stderr

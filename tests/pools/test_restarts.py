@@ -1,0 +1,62 @@
+"""The restart policy, exactly: when a dead child is started anew, and when the pool is given up."""
+
+from __future__ import annotations
+
+from workfleet.model.policy import Backoff
+from workfleet.pools.options import RestartPolicy
+from workfleet.pools.restarts import Restarts
+
+POLICY = RestartPolicy(max_restarts=3, window_ms=60_000, delay_ms=1_000, backoff=Backoff("exponential", 1_000, 30_000))
+
+
+def restarts(policy: RestartPolicy = POLICY, draw: float = 1.0) -> Restarts:
+    return Restarts(policy, lambda: draw)
+
+
+def test_a_single_death_after_a_long_run_is_healed_at_once() -> None:
+    assert restarts().died(0, started=0.0, now=100.0, size=2) == 0.0
+
+
+def test_two_starts_are_never_closer_than_the_delay() -> None:
+    assert restarts().died(0, started=10.0, now=10.25, size=1) == 0.75
+
+
+def test_a_crash_loop_backs_off_and_is_given_up() -> None:
+    judge, now, waits = restarts(), 0.0, []
+    while (wait := judge.died(0, started=now, now=now + 0.1, size=1)) is not None:
+        waits.append(wait)
+        now += 0.1 + wait
+    assert waits == [0.9, 1.0, 2.0]
+
+
+def test_the_budget_grows_with_the_size() -> None:
+    judge = restarts()
+    waits = [judge.died(i % 2, started=0.0, now=1.0 + i / 100, size=2) for i in range(7)]
+    assert waits == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, None]
+
+
+def test_backoff_is_capped_and_jittered() -> None:
+    many = RestartPolicy(max_restarts=100, backoff=Backoff("exponential", 1_000, 30_000))
+    judge = restarts(many)
+    waits = [judge.died(0, started=0.0, now=10.0, size=1) for _ in range(10)]
+    assert waits == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0]
+    judge = restarts(many, draw=0.5)
+    assert [judge.died(0, started=0.0, now=10.0, size=1) for _ in range(4)] == [0.0, 0.5, 1.0, 2.0]
+
+
+def test_a_completed_call_ends_the_loop() -> None:
+    judge = restarts()
+    for _ in range(1_000):
+        assert judge.died(0, started=0.0, now=10.0, size=1) == 0.0
+        judge.call_completed()
+
+
+def test_old_deaths_are_forgotten() -> None:
+    judge = restarts()
+    for number in range(100):
+        assert judge.died(0, started=0.0, now=number * 21.0, size=1) is not None
+    assert len(judge) == 3
+
+
+def test_policy_off() -> None:
+    assert restarts(RestartPolicy(enabled=False)).died(0, started=0.0, now=100.0, size=1) is None

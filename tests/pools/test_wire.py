@@ -1,0 +1,70 @@
+"""The frames arrive whole and in order, however the bytes are cut."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from workfleet.pools import wire
+
+BODIES = [b"", b"x", b"y" * 100, b"z" * 65_000, b"w" * 65_536, b"v" * 300_000, b"", b"u" * 65_515]
+
+
+def cut(reader: wire.FrameReader, data: bytes, sizes: list[int]) -> list[tuple[int, int, int, bytes]]:
+    found = []
+    position = 0
+    for size in sizes:
+        while size and position < len(data):
+            room = reader.room()
+            count = min(len(room), size, len(data) - position)
+            assert count > 0
+            room[:count] = data[position : position + count]
+            position += count
+            size -= count
+            found += [(kind, call, number, bytes(body)) for kind, call, number, body in reader.take(count)]
+    assert position == len(data)
+    return found
+
+
+@pytest.mark.parametrize("step", [1, 7, 21, 4096, 65_536, 1_000_000])
+def test_every_cut_gives_the_same_frames(step: int) -> None:
+    bodies = [body for body in BODIES if step > 1 or len(body) < 1_000]
+    data = b"".join(b"".join(wire.frame(wire.CALL, i, body, i * 10)) for i, body in enumerate(bodies))
+    found = cut(wire.FrameReader(), data, [step] * (len(data) // step + 1))
+    assert found == [(wire.CALL, i, i * 10, body) for i, body in enumerate(bodies)]
+
+
+def test_random_cuts_of_many_frames() -> None:
+    dice = random.Random(7)
+    bodies = [dice.randbytes(dice.choice([0, 3, 200, 30_000, 70_000])) for _ in range(200)]
+    data = b"".join(b"".join(wire.frame(wire.RESULT, i, body)) for i, body in enumerate(bodies))
+    sizes = []
+    while sum(sizes) < len(data):
+        sizes.append(dice.choice([1, 20, 22, 1000, 50_000]))
+    found = cut(wire.FrameReader(), data, sizes)
+    assert [body for *_, body in found] == bodies
+    assert [call for _, call, *_ in found] == list(range(200))
+
+
+def test_a_large_body_stays_valid_when_more_arrives() -> None:
+    reader = wire.FrameReader()
+    large = b"a" * 200_000
+    data = b"".join(wire.frame(wire.ITEM, 1, large))
+    kept = []
+    position = 0
+    while position < len(data):
+        room = reader.room()
+        count = min(len(room), len(data) - position)
+        room[:count] = data[position : position + count]
+        position += count
+        kept += [wire.kept(body) for *_, body in reader.take(count)]
+    assert len(reader.room()) == 65_536  # the large buffer is not kept
+    reader.room()[:] = b"b" * 65_536
+    assert [bytes(body) for body in kept] == [large]
+
+
+def test_a_large_body_is_a_piece_of_its_own() -> None:
+    body = b"a" * 100_000
+    assert wire.frame(wire.CALL, 1, body)[1] is body
+    assert len(wire.frame(wire.CALL, 1, b"small")) == 1

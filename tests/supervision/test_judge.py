@@ -1,0 +1,121 @@
+"""When a worker counts as stuck."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.supervision.fakes import Published, SteppingClock
+from workfleet.app.supervisor.judge import Judge
+from workfleet.events import WorkerStuck
+from workfleet.model.jobs import Claim
+from workfleet.supervision.board import Board
+
+
+@dataclass
+class Patient:
+    """What the judge sees of a worker, without a process. `told` are the seconds at which it was dumped and killed."""
+
+    clock: SteppingClock
+    board: Board
+    id: str = "w"
+    stuck: str | None = None
+    hello: Any = field(default_factory=lambda: SimpleNamespace(stuck_after_ms=600_000))
+    told: list[tuple[str, float]] = field(default_factory=list)
+    child: Any = field(default_factory=lambda: SimpleNamespace(pid=1))
+
+    def dump(self) -> None:
+        self.told.append(("dump", self.clock.seconds - 1_000))
+
+    def kill(self, why: str) -> None:
+        self.told.append(("kill", self.clock.seconds - 1_000))
+
+
+class Room:
+    def __init__(self) -> None:
+        self.clock, self.published = SteppingClock(), Published()
+        self.patient = Patient(self.clock, Board.create(slots=4, clock=self.clock))
+        run: Any = SimpleNamespace(
+            living=lambda: iter([self.patient]), changed=SimpleNamespace(set=lambda: None)
+        )
+        self.judge = Judge(run, clock=self.clock, publish=self.published.append)
+
+    async def run(self, seconds: float, *, beating: bool) -> None:
+        self.clock.at_step = self.patient.board.beat if beating else lambda: None
+        await self.clock.run(self.judge, seconds)
+
+    @property
+    def board(self) -> Board:
+        return self.patient.board
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+async def test_a_deadline_that_passed_by_thirty_seconds(room: Room) -> None:
+    room.board.put(Claim("slow", "t"), deadline_ms=room.clock.now_ms() + 10_000)
+    await room.run(39.5, beating=True)
+    assert room.patient.stuck is None
+    await room.run(4, beating=True)
+    assert room.patient.stuck == "job slow still runs 30 s after its deadline"
+    assert room.patient.told[:2] == [("dump", 40.5), ("kill", 41.5)]
+    assert room.published.of(WorkerStuck) == [WorkerStuck(pid=1, why="job slow still runs 30 s after its deadline")]
+
+
+async def test_a_run_that_has_ended_and_waits_for_the_store_is_not_stuck(room: Room) -> None:
+    slot = room.board.put(Claim("a", "t"), deadline_ms=room.clock.now_ms() + 10_000)
+    await room.run(12, beating=True)
+    room.board.set_deadline(slot, 0)
+    await room.run(300, beating=True)
+    assert room.patient.told == []
+
+
+async def test_a_new_job_in_the_slot_has_its_own_time(room: Room) -> None:
+    for number in range(5):
+        slot = room.board.put(Claim(f"job-{number}", "t"), deadline_ms=room.clock.now_ms() + 1)
+        await room.run(25, beating=True)
+        room.board.clear(slot)
+    assert room.patient.told == []
+
+
+async def test_a_loop_without_progress_and_without_deadlines(room: Room) -> None:
+    room.board.put(Claim("a", "t"))
+    await room.run(300, beating=True)
+    await room.run(598, beating=False)
+    assert room.patient.stuck is None
+    await room.run(3, beating=False)
+    assert room.patient.stuck == "its event loop has made no progress for 600 s"
+
+
+async def test_a_deadline_says_how_long_a_blocked_loop_is_all_right(room: Room) -> None:
+    room.board.put(Claim("a", "t"), deadline_ms=room.clock.now_ms() + 3_600_000)
+    await room.run(3_600, beating=False)
+    assert room.patient.told == []
+
+
+async def test_one_that_hangs_before_it_says_hello_is_stuck_too(room: Room) -> None:
+    room.patient.hello = None
+    await room.run(599, beating=False)
+    assert room.patient.stuck is None
+    await room.run(3, beating=False)
+    assert room.patient.stuck is not None
+
+
+async def test_a_pause_of_the_whole_machine_is_nobodys_fault(room: Room) -> None:
+    """A stopped supervisor, or a container that was frozen for an hour: the clock went on, nobody had a chance to run."""
+    room.board.put(Claim("a", "t"), deadline_ms=room.clock.now_ms() + 60_000)
+    await room.run(10, beating=True)
+    room.clock.seconds += 3_600
+    await room.run(20, beating=True)
+    assert room.patient.told == []
+
+
+async def test_one_that_cannot_be_killed_is_killed_again_and_stays_stuck(room: Room) -> None:
+    await room.run(606.5, beating=False)
+    assert [what for what, _ in room.patient.told] == ["dump"] + ["kill"] * 6
+    assert len(room.published) == 1

@@ -1,0 +1,152 @@
+"""The status file: whole, where it should be, or at its fallback."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from workfleet.app.status import (
+    Status,
+    StatusFile,
+    SupervisorFacts,
+    WorkerStatus,
+    default_status_file,
+    fallback_status_file,
+    read_status,
+    write_status,
+)
+
+
+def status(**changed: object) -> Status:
+    facts: dict[str, object] = {
+        "app": "shop",
+        "host": "web1",
+        "supervisor": SupervisorFacts(1, "123", "boot"),
+        "started_ms": 1,
+        "written_ms": 2,
+        "written_mono_ms": 3,
+        "state": "ready",
+        "ever_ready": True,
+    }
+    return Status(**{**facts, **changed})  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+def test_the_document_has_the_fields_that_probe_reads(tmp_path: Path) -> None:
+    """`probe` reads it with the standard library only, so names and types are a promise."""
+    worker = WorkerStatus(index=0, id="w", pid=9, state="ready", store_ok_age_ms=5, beat_age_ms=4)
+    write_status(tmp_path / "s.json", status(workers=[worker]))
+    assert json.loads((tmp_path / "s.json").read_text()) == {
+        "version": 1,
+        "app": "shop",
+        "host": "web1",
+        "supervisor": {"pid": 1, "started": "123", "boot_id": "boot"},
+        "started_ms": 1,
+        "written_ms": 2,
+        "written_mono_ms": 3,
+        "state": "ready",
+        "ever_ready": True,
+        "reason": "",
+        "store": "",
+        "workers": [
+            {
+                "index": 0,
+                "id": "w",
+                "pid": 9,
+                "state": "ready",
+                "restarts": 0,
+                "uptime_ms": 0,
+                "beat_age_ms": 4,
+                "loop_lag_ms": 0,
+                "store_ok_age_ms": 5,
+                "store_error": None,
+                "unready": [],
+                "active": 0,
+                "completed": 0,
+                "failed": 0,
+                "pools": {},
+                "details": {},
+                "last_exit": None,
+            }
+        ],
+    }
+
+
+def test_the_folder_is_made_and_nothing_else_is_left_in_it(tmp_path: Path) -> None:
+    path = default_status_file(tmp_path, "my/shop")
+    assert path == tmp_path / ".workfleet" / "my_shop.status.json"
+    file = StatusFile(path)
+    assert [file.write(status(written_ms=number)) for number in range(3)] == [None, None, None]
+    assert os.listdir(path.parent) == ["my_shop.status.json"]
+    assert read_status(path) == status(written_ms=2)
+
+
+def test_where_it_cannot_be_written_the_fallback_is_used_and_said_once(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "blocked").write_text("a file where a folder should be")
+    path = tmp_path / "blocked" / "s.json"
+    file = StatusFile(path)
+    fallback = fallback_status_file(path)
+    assert fallback.parent == temporary / f"workfleet-{os.getuid()}"
+    assert file.write(status()) == (
+        f"the status file {path} cannot be written (File exists): {fallback} is used meanwhile"
+    )
+    assert file.write(status(written_ms=5)) is None
+    assert read_status(path) == status(written_ms=5)
+    assert fallback.parent.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "blocked").unlink()
+    assert file.write(status(written_ms=6)) == f"the status file {path} can be written again"
+    assert read_status(path) == status(written_ms=6)  # the later of the two
+
+
+def test_where_nothing_can_be_written_people_are_told_what_to_do(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blocked").write_text("")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "blocked"))
+    told = StatusFile(tmp_path / "blocked" / "s.json").write(status())
+    assert told is not None
+    assert told.endswith("probes will fail. Set WORKER_STATUS_FILE")
+
+
+def test_somebody_elses_folder_is_not_written_to(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "missing" / "s.json"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (temporary / "workfleet-4242").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    (tmp_path / "missing").write_text("")
+    told = StatusFile(path).write(status())
+    assert told is not None
+    assert "belongs to somebody else" in told
+    assert os.listdir(temporary / "workfleet-4242") == []
+
+
+def test_two_places_have_two_fallbacks(tmp_path: Path) -> None:
+    assert fallback_status_file(tmp_path / "a" / "s.json") != fallback_status_file(tmp_path / "b" / "s.json")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b'{"version": 1}'])
+def test_what_is_no_status_reads_as_none(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "s.json"
+    if content is not None:
+        path.write_bytes(content)
+    assert read_status(path) is None
+
+
+def test_a_later_version_is_refused_and_a_later_field_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    write_status(path, status(version=2))
+    assert read_status(path) is None
+    write_status(path, status())
+    path.write_bytes(path.read_bytes()[:-1] + b',"more":1}')
+    assert read_status(path) == status()

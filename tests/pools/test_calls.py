@@ -123,7 +123,7 @@ async def test_an_argument_that_cannot_be_sent_is_refused_before_sending(make_po
 async def test_a_result_that_cannot_be_sent_fails_the_call_only(make_pool: MakePool) -> None:
     pool = make_pool(BASIC).pool
     pid = await pool.call("pid")
-    with pytest.raises(PayloadRejected, match="result of test.unsendable: .*lock cannot be sent to the caller"):
+    with pytest.raises(PayloadRejected, match=r"result of test\.unsendable: .*lock cannot be sent to the caller"):
         await pool.call("unsendable")
     assert await pool.call("pid") == pid
 

@@ -77,7 +77,9 @@ async def test_draining_has_a_deadline(make_pool: MakePool, tmp_path: Path) -> N
     assert await pool.stop(100) == 1
     assert not runs(pid)
     errors = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(error) is not asyncio.CancelledError and isinstance(error, PoolError) for error in errors] == [True] * 2
+    assert [type(error) is not asyncio.CancelledError and isinstance(error, PoolError) for error in errors] == [
+        True
+    ] * 2
     assert (pool.stats().state, pool.stats().pids) == ("stopped", ())
 
 

@@ -15,13 +15,13 @@ def cut(reader: wire.FrameReader, data: bytes, sizes: list[int]) -> list[tuple[i
     found = []
     position = 0
     for size in sizes:
-        while size and position < len(data):
+        end = min(position + size, len(data))
+        while position < end:
             room = reader.room()
-            count = min(len(room), size, len(data) - position)
+            count = min(len(room), end - position)
             assert count > 0
             room[:count] = data[position : position + count]
             position += count
-            size -= count
             found += [(kind, call, number, bytes(body)) for kind, call, number, body in reader.take(count)]
     assert position == len(data)
     return found
@@ -39,7 +39,7 @@ def test_random_cuts_of_many_frames() -> None:
     dice = random.Random(7)
     bodies = [dice.randbytes(dice.choice([0, 3, 200, 30_000, 70_000])) for _ in range(200)]
     data = b"".join(b"".join(wire.frame(wire.RESULT, i, body)) for i, body in enumerate(bodies))
-    sizes = []
+    sizes: list[int] = []
     while sum(sizes) < len(data):
         sizes.append(dice.choice([1, 20, 22, 1000, 50_000]))
     found = cut(wire.FrameReader(), data, sizes)

@@ -1,13 +1,10 @@
-"""What the children of these tests serve. Imported by them, so it must be importable by name."""
+"""What the children of these tests serve. They import it by name; asyncio only where needed, to start quickly."""
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -56,11 +53,15 @@ class Basic:
 
     @public
     async def aadd(self, a: int, b: int) -> int:
+        import asyncio
+
         await asyncio.sleep(0)
         return a + b
 
     @public
     def nested_loop(self) -> int:
+        import asyncio
+
         async def inner() -> int:
             return 7
 
@@ -86,6 +87,8 @@ class Basic:
 
     @public
     async def abegin(self, mark: str, *, stubborn: bool = False) -> str:
+        import asyncio
+
         Path(mark).write_text(str(os.getpid()))
         while True:
             try:
@@ -105,6 +108,8 @@ class Basic:
         if how == "exit":
             os._exit(3)
         if how == "segfault":
+            import ctypes
+
             ctypes.string_at(0)
         os.kill(os.getpid(), getattr(signal, how))
         time.sleep(60)
@@ -148,6 +153,8 @@ class Basic:
 
     @public
     async def anumbers(self, upto: int) -> AsyncIterator[int]:
+        import asyncio
+
         try:
             for number in range(upto):
                 await asyncio.sleep(0)
@@ -181,6 +188,8 @@ class Basic:
     @public
     def spawn(self) -> int:
         """Starts a program that outlives the call; its pid."""
+        import subprocess
+
         return subprocess.Popen(["sleep", "300"]).pid
 
     @public
@@ -191,6 +200,8 @@ class Basic:
     @public
     def terminated_by(self) -> int:
         """How a program started here ends when it is asked to."""
+        import subprocess
+
         program = subprocess.Popen(["sleep", "300"])
         program.terminate()
         return program.wait(10)
@@ -282,12 +293,16 @@ def patient(file: str) -> Patient:
 
 
 async def async_basic(journal: str) -> Basic:
+    import asyncio
+
     await asyncio.sleep(0)
     return Basic()
 
 
 @asynccontextmanager
 async def context_hooks(journal: str) -> AsyncIterator[Hooks]:
+    import asyncio
+
     made = Hooks(journal)
     async with asyncio.TaskGroup() as group:  # entered and left in one task
         background = group.create_task(asyncio.sleep(3600))

@@ -78,6 +78,8 @@ FREE = [
     (NEW_YORK, "*/30 * 1 * * *", "2026-11-01T06:59Z", ["2026-11-01T06:59:30Z", "2026-11-02T06:00Z"]),
     # Wildcard minutes of an hour that does not exist: there are none.
     (NEW_YORK, "*/30 2 * * *", "2026-03-07T12:00Z", ["2026-03-09T06:00Z", "2026-03-09T06:30Z"]),
+    # The only hour of the year that matches comes twice, and the next one is a year away.
+    (NEW_YORK, "*/30 1 1 11 *", "2026-11-01T05:00Z", ["2026-11-01T05:30Z", "2026-11-01T06:00Z", "2026-11-01T06:30Z"]),
     (LORD_HOWE, "*/15 * * * *", "2027-04-03T14:40Z", ["2027-04-03T14:45Z", "2027-04-03T15:00Z", "2027-04-03T15:15Z"]),
 ]
 
@@ -126,6 +128,7 @@ def test_policies(gap: str, overlap: str, zone: str, expression: str, after: str
         ("0 0 ? * MON", "2026-02-01T00:00Z", ["2026-02-02", "2026-02-09"]),
         ("0 0 L * *", "2027-12-31T12:00Z", ["2028-01-31", "2028-02-29", "2028-03-31"]),
         ("0 0 L-2 * *", "2026-01-31T12:00Z", ["2026-02-26", "2026-03-29"]),
+        ("0 0 L-30 * *", "2026-01-31T12:00Z", ["2026-03-01", "2026-05-01", "2026-07-01"]),
         ("0 0 LW * *", "2026-01-31T12:00Z", ["2026-02-27", "2026-03-31", "2026-04-30", "2026-05-29"]),
         ("0 0 15W * *", "2026-01-31T12:00Z", ["2026-02-16", "2026-03-16", "2026-04-15", "2026-05-15"]),
         ("0 0 1W * *", "2026-01-15T12:00Z", ["2026-02-02", "2026-03-02", "2026-04-01", "2026-05-01"]),
@@ -191,6 +194,12 @@ def test_next_is_after_and_previous_before_also_between_whole_seconds() -> None:
     cron = Cron.parse("* * * * * *")
     assert [cron.next(at) for at in (999, 1000, 1001, 1999)] == [1000, 2000, 2000, 2000]
     assert [cron.previous(at) for at in (3000, 2999, 2001, 2000)] == [2000, 2000, 2000, 1000]
+
+
+def test_backwards_into_the_first_of_two_equal_hours() -> None:
+    """From 01:15 of the second hour: 01:30 of the first, not last year's."""
+    cron = Cron.parse("*/60 30 1 1 11 *", timezone=NEW_YORK)
+    assert cron.previous(ms("2026-11-01T06:15Z")) == ms("2026-11-01T05:30Z")
 
 
 def test_between_is_half_open_and_limited() -> None:

@@ -64,13 +64,13 @@ class ScriptedFleet:
         read: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
         return read
 
-    async def ready(self, workers: int = 1, *, index: int = 0) -> None:
-        """Until so many workers say that they are ready and have beaten."""
+    async def ready(self, workers: int = 1) -> None:
+        """Until so many living workers are ready and have beaten."""
 
         def is_ready() -> bool:
-            status = self.status()
+            status, alive = self.status(), self.alive()
             states = [each for each in status.workers if each.beat_age_ms is not None] if status else []
-            return len([each for each in states if each.state == "ready"]) >= workers
+            return len([each for each in states if each.state == "ready" and each.pid in alive]) >= workers
 
         await self.until(is_ready)
 

@@ -1,4 +1,4 @@
-"""The one test that every service must pass: it can be cancelled at any await, ends soon, leaves nothing, starts again."""
+"""The one test that every service must pass: cancelled at any await, it ends soon, leaves nothing, and can start again."""
 
 from __future__ import annotations
 

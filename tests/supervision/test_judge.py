@@ -38,9 +38,7 @@ class Room:
     def __init__(self) -> None:
         self.clock, self.published = SteppingClock(), Published()
         self.patient = Patient(self.clock, Board.create(slots=4, clock=self.clock))
-        run: Any = SimpleNamespace(
-            living=lambda: iter([self.patient]), changed=SimpleNamespace(set=lambda: None)
-        )
+        run: Any = SimpleNamespace(living=lambda: iter([self.patient]), changed=SimpleNamespace(set=lambda: None))
         self.judge = Judge(run, clock=self.clock, publish=self.published.append)
 
     async def run(self, seconds: float, *, beating: bool) -> None:
@@ -107,7 +105,7 @@ async def test_one_that_hangs_before_it_says_hello_is_stuck_too(room: Room) -> N
 
 
 async def test_a_pause_of_the_whole_machine_is_nobodys_fault(room: Room) -> None:
-    """A stopped supervisor, or a container that was frozen for an hour: the clock went on, nobody had a chance to run."""
+    """A container that was frozen for an hour: the clock went on, nobody had a chance to run."""
     room.board.put(Claim("a", "t"), deadline_ms=room.clock.now_ms() + 60_000)
     await room.run(10, beating=True)
     room.clock.seconds += 3_600

@@ -144,9 +144,7 @@ async def test_a_keeper_bears_the_stress_of_a_service() -> None:
     clock = SystemClock()
     board, store = Board.create(slots=8, clock=clock), fake_store()
     board.put(Claim("a", "t"), since_ms=0)
-    keeper = Keeper(
-        lambda: [board], store.jobs, store.locks, lease_ms=30, clock=clock, publish=Published().append
-    )
+    keeper = Keeper(lambda: [board], store.jobs, store.locks, lease_ms=30, clock=clock, publish=Published().append)
     await stress(keeper)
     assert store.jobs.renewals
     board.close()

@@ -118,7 +118,9 @@ def test_where_nothing_can_be_written_people_are_told_what_to_do(
     assert told.endswith("probes will fail. Set WORKER_STATUS_FILE")
 
 
-def test_somebody_elses_folder_is_not_written_to(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_elses_folder_is_not_written_to(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "missing" / "s.json"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -102,7 +102,7 @@ async def test_what_a_worker_could_not_end_is_given_back_after_its_process_is_go
 
 async def test_a_worker_that_starts_slowly_is_not_waited_for(start: StartFleet) -> None:
     fleet = start(script="slow-start")
-    await fleet.until(lambda: fleet.worker_pids())
+    await fleet.until(fleet.worker_pids)
     fleet.signal(signal.SIGTERM)
     assert await fleet.exit_code(seconds=4) == 0
     assert fleet.alive() == []
@@ -166,12 +166,13 @@ async def test_a_worker_that_cannot_be_started_is_a_crash_loop(start: StartFleet
 
 async def test_the_supervisor_reaps_orphans_and_leaves_its_descriptors_flat(start: StartFleet) -> None:
     fleet = start(scripts=["crash-with-job", "crash-with-job", "crash-with-job", "family"])
+    await fleet.until(lambda: len(fleet.worker_pids()) == 4)
     await fleet.ready()
     before = len(os.listdir(f"/proc/{fleet.process.pid}/fd"))
     for _ in range(3):
         pids = fleet.worker_pids()
         os.kill(pids[-1], signal.SIGKILL)
-        await fleet.until(lambda: len(fleet.worker_pids()) > len(pids))
+        await fleet.until(lambda known=len(pids): len(fleet.worker_pids()) > known)
         await fleet.ready()
     await fleet.until(lambda: len(fleet.alive()) == 3)
     assert len(os.listdir(f"/proc/{fleet.process.pid}/fd")) == before

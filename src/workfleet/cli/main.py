@@ -121,5 +121,5 @@ def _run(argv: Sequence[str]) -> int:
         return 130
     except BrokenPipeError:
         raise
-    except Exception as error:  # the boundary of the process: a person reads this, never a traceback
+    except Exception as error:  # noqa: BLE001 - the boundary of the process: a person reads this, never a traceback
         return report(error)

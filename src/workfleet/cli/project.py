@@ -84,7 +84,7 @@ def required_locator(where: Where, loaded: Loaded) -> str:
 def composition_of(locator: str, where: Where) -> Composition:
     """Import the application and load its settings. Raises ConfigError, also for whatever its code raises."""
     try:
-        # Standard output is for what the command lists: what the application prints while it is imported goes elsewhere.
+        # Standard output is for what the command lists, not for what the application prints while it is imported.
         with redirect_stdout(sys.stderr):
             return compose(load_app(locator), cli={"store": where.store}, config=where.config)
     except ConfigError:

@@ -152,9 +152,10 @@ def timing(
         raise TimingError(last, given[last], f"give only one of {', '.join(given)}")
     if offset is not None and every is None:
         raise TimingError("offset", offset, "it has no meaning without every=")
-    if cron is None and (dst_gap != "shift" or dst_overlap != "first"):
-        policy = ("dst_gap", dst_gap) if dst_gap != "shift" else ("dst_overlap", dst_overlap)
-        raise TimingError(*policy, "it has no meaning without cron=")
+    if cron is None and dst_gap != "shift":
+        raise TimingError("dst_gap", dst_gap, "it has no meaning without cron=")
+    if cron is None and dst_overlap != "first":
+        raise TimingError("dst_overlap", dst_overlap, "it has no meaning without cron=")
     if cron is not None:
         # str(): a CronExpression is stored as plain text.
         expression = str(cron)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import tempfile
 from typing import Final
 
 _SIZE = mmap.PAGESIZE
@@ -29,6 +28,8 @@ def create() -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("workfleet-board")
     else:
+        import tempfile  # here, for a quick start where it is not needed
+
         fd, path = tempfile.mkstemp(prefix="workfleet-board-")
         os.unlink(path)
     os.truncate(fd, _SIZE)

@@ -5,7 +5,6 @@ A reply is sent before the next call begins, so that a call that kills the child
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import time
@@ -135,6 +134,8 @@ class Calls:
                 return room
 
     def _stream_async(self, call_id: int, items: AsyncGenerator[Any, Any]) -> None:
+        import asyncio  # here, as in the engine
+
         room = asyncio.Semaphore(wire.STREAM_WINDOW)
 
         def grant(more: int) -> None:

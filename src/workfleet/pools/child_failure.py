@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import traceback
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from workfleet.pools import wire
 
 _LONGEST: Final = 1 << 16
-_OURS: Final = (Path(__file__).parent, Path(asyncio.__file__).parent)
+_OURS: Final = (os.path.dirname(__file__), os.path.dirname(os.__file__) + os.sep + "asyncio")
+"""Where the frames are that lead to user code."""
 
 Failure = tuple[str, str, str, bytes | None]
 """Type name, message, traceback, and the pickled exception or None."""
@@ -44,7 +44,7 @@ def _trace(error: BaseException) -> str:
 
 def _from_user_code(trace: TracebackType | None) -> TracebackType | None:
     """Without the frames of ours and of the loop that led there."""
-    while trace is not None and Path(trace.tb_frame.f_code.co_filename).parent in _OURS:
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
     return trace
 

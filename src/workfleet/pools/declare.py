@@ -9,8 +9,7 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, overload
 
 from workfleet.model.declared import mark, unwrap
-from workfleet.pools.marks import HealthMark, HookMark, ProcessMark, PublicMark
-from workfleet.pools.options import ProcessOptions
+from workfleet.pools.marks import HealthMark, HookMark, ProcessMark, ProcessOptions, PublicMark
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type[Any])
@@ -25,7 +24,7 @@ def process(name: str | None = None, /, **options: Unpack[ProcessOptions]) -> Ca
     """Runs the class's `@public` methods in a pool of child processes. `name` is the pool's, by default the class's."""
 
     def record(worker: C) -> C:
-        mark(worker, ProcessMark(name or worker.__name__, dict(options)))
+        mark(worker, ProcessMark(name or worker.__name__, options))
         return worker
 
     return record

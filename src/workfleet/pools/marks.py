@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from workfleet.model.declared import marked
+from workfleet.model.durations import DurationLike, SizeLike
 
 Moment = Literal["start", "shutdown"]
+Size = int | Literal["auto"]
+
+
+class ProcessOptions(TypedDict, total=False):
+    """What a pool may say about itself. A key left out inherits from `PoolsModule`, None switches off."""
+
+    size: Size
+    """Children in each worker process; "auto": the usable processors, divided by the number of worker processes."""
+    memory: SizeLike | None
+    """Per child. A call that makes its child exceed it fails with `MemoryLimitExceeded`."""
+    soft_memory: SizeLike | None
+    """A child above it is replaced after its call. Left out: 80 % of `memory`."""
+    call_timeout: DurationLike | None
+    startup_timeout: DurationLike
+    graceful_timeout: DurationLike
+    """What `@on_shutdown` may take."""
+    queue_limit: int
+    """Calls that may wait for a child; one more raises `PoolBusy`."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +35,7 @@ class ProcessMark:
     """`@process`: the pool's name and the options that were written."""
 
     name: str
-    options: Mapping[str, Any]
+    options: ProcessOptions
 
 
 @dataclass(frozen=True)

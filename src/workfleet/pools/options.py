@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Self
 
 from msgspec import Struct, structs
 
 from workfleet.errors import ConfigError, Problem
-from workfleet.model.durations import DurationLike, SizeLike, duration_ms, size_bytes
+from workfleet.model.durations import duration_ms, size_bytes
 from workfleet.model.policy import Backoff
 from workfleet.pools.cpus import auto_size
-
-Size = int | Literal["auto"]
-
-
-class ProcessOptions(TypedDict, total=False):
-    """What a pool may say about itself. A key left out inherits from `PoolsModule`, None switches off."""
-
-    size: Size
-    """Children in each worker process; "auto": the usable processors, divided by the number of worker processes."""
-    memory: SizeLike | None
-    """Per child. A call that makes its child exceed it fails with `MemoryLimitExceeded`."""
-    soft_memory: SizeLike | None
-    """A child above it is replaced after its call. Left out: 80 % of `memory`."""
-    call_timeout: DurationLike | None
-    startup_timeout: DurationLike
-    graceful_timeout: DurationLike
-    """What `@on_shutdown` may take."""
-    queue_limit: int
-    """Calls that may wait for a child; one more raises `PoolBusy`."""
+from workfleet.pools.marks import ProcessOptions
 
 
 class ChildSpec(Struct, frozen=True):

@@ -106,7 +106,7 @@ class ProcessPool:
     # Life.
 
     def start(self) -> None:
-        """Starts the children, without waiting for them: calls wait until one is ready."""
+        """Starts the children if they are not, without waiting for them; the first call does it too."""
         if self._serving is None:
             self._serving = asyncio.create_task(self._services.serve(), name=f"pool {self.name}")
             self._roster.scale(self.options.size)
@@ -204,6 +204,7 @@ class ProcessPool:
         context: Mapping[str, Any] | None,
         listener: Listener | None,
     ) -> Call:
+        self.start()
         body = request(self.name, method, args, kwargs, context)
         timeout = self.options.call_timeout_ms if isinstance(timeout_ms, _Default) else timeout_ms
         # A call with a context is a job: long enough that being sent ahead to a busy child could only delay it.

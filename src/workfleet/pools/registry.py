@@ -11,7 +11,8 @@ from msgspec import Struct
 from workfleet.errors import ConfigError, NotFound, Problem, UsageError
 from workfleet.events import ChildPrinted, Event
 from workfleet.model.durations import DurationLike, duration_ms
-from workfleet.pools.options import ChildSpec, PoolOptions, ProcessOptions
+from workfleet.pools.marks import ProcessOptions
+from workfleet.pools.options import ChildSpec, PoolOptions
 from workfleet.pools.output import Stream
 from workfleet.pools.pool import ProcessPool
 from workfleet.pools.process import Spawn, spawn

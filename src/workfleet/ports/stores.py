@@ -55,7 +55,7 @@ class TakeOver(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """`applied[i]` is False where the ith claim was stale, which changed nothing. A repeat of an applied one is True."""
+    """`applied[i]` is False where the ith claim was stale, which changed nothing; True again for a repeat."""
 
     applied: list[bool]
     claimed: list[JobRecord]
@@ -88,7 +88,7 @@ class JobStore(Protocol):
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
         """Add jobs, all in one step. A job whose id exists, or whose unique key an unfinished job has, is not added;
-        the answer names the job that is there. A repeat under the same `call` says of what it added that it was created.
+        the answer names the job that is there. A repeat under the same `call` says "created" of what it added.
 
         Sets `created_ms`, and `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`. The state is
         `delayed` when due later, `prioritized` with a priority, else `waiting`. Wakes whoever waits for one of the

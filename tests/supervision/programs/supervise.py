@@ -2,8 +2,8 @@
 
     supervise.py FOLDER OPTIONS_JSON
 
-`claims.jsonl` in the folder says which jobs are active at which worker; `journal.jsonl` gets every call that changes the
-store, `events.jsonl` every event, `summary.json` the end. A file `down` in the folder makes the store fail.
+`claims.jsonl` in the folder says which jobs are active at which worker; `journal.jsonl` gets every call that changes
+the store, `events.jsonl` every event, `summary.json` the end. A file `down` in the folder makes the store fail.
 """
 
 from __future__ import annotations
@@ -101,9 +101,7 @@ def main() -> int:
     def on_summary(summary: Summary) -> None:
         (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
 
-    supervisor = Supervisor(
-        options, open_store=open_store, clock=SystemClock(), publish=publish, on_summary=on_summary
-    )
+    supervisor = Supervisor(options, open_store=open_store, clock=SystemClock(), publish=publish, on_summary=on_summary)
     return asyncio.run(supervisor.run())
 
 

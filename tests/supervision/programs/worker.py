@@ -7,6 +7,7 @@ appends its pid to `pids` in `config["folder"]`, and the pids of what it starts.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -161,7 +162,9 @@ def user_code_that_blocks() -> None:
 
 def start_family() -> None:
     """A child and a grandchild, as user code may start them; a well-behaved one and one that ignores signals."""
-    code = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); time.sleep(60)"
+    code = (
+        "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); time.sleep(60)"
+    )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     note("pids", int(child.stdout.readline()))
@@ -181,7 +184,7 @@ def hold_the_interpreter_lock(seconds: float) -> None:
     note("holding", 1)
     re.match(r"(a+)+$", "a" * (size + 2) + "b")  # four times as long
     time.sleep(0.1)
-    note("held", max(after - before for before, after in zip(ticks, ticks[1:], strict=False)))
+    note("held", max(after - before for before, after in itertools.pairwise(ticks)))
 
 
 def tick(ticks: list[float]) -> None:

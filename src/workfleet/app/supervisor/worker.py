@@ -66,7 +66,11 @@ class WorkerProcess:
         self._beat_at: float | None = None
         self._draining = False
         self.board = Board.create(slots=options.board_slots, clock=clock)
-        self.child, self._link, self._lifeline = self._start(options, children)
+        try:
+            self.child, self._link, self._lifeline = self._start(options, children)
+        except OSError:
+            self.board.close()
+            raise
 
     def _start(self, options: SupervisorOptions, children: Children) -> tuple[Child, SupervisorEnd, int]:
         ours, theirs = socket.socketpair()
@@ -89,7 +93,6 @@ class WorkerProcess:
         try:
             child = children.start(options.worker_command, environ, (self.board.fd, theirs.fileno(), their_lifeline))
         except OSError:
-            self.board.close()
             os.close(our_lifeline)
             ours.close()
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 
 from .fields import FIRST_YEAR, LAST_YEAR, Field, bit_range, values_of
 
@@ -43,23 +44,15 @@ class DayRule:
     either: bool
     months: int
     years: int
+    every_day: bool = field(init=False, compare=False)
+    """No day is left out."""
+    possible: bool = field(init=False, compare=False)
+    """There is such a day at all."""
     _masks: dict[int, int] = field(default_factory=dict, repr=False, compare=False)
 
-    def every_day(self) -> bool:
-        """Whether no day is left out."""
-        if self.months != ALL_MONTHS or self.years != ALL_YEARS:
-            return False
-        kinds = ((length, first) for length in (28, 29, 30, 31) for first in range(7))
-        return all(self.mask(length, first) == bit_range(1, length) for length, first in kinds)
-
-    def possible(self) -> bool:
-        """Whether any day at all fits. Unrestricted years hold every kind of month."""
-        if self.years == ALL_YEARS:
-            lengths = {_LENGTHS[month] for month in values_of(self.months)}
-            if 28 in lengths:
-                lengths.add(29)
-            return any(self.mask(length, first) for length in lengths for first in range(7))
-        return any(self.month_mask(year, month) for year in values_of(self.years) for month in values_of(self.months))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every_day", self._is_every_day())
+        object.__setattr__(self, "possible", self._is_possible())
 
     def month_mask(self, year: int, month: int) -> int:
         """The days of one month, bit n: day n."""
@@ -119,6 +112,21 @@ class DayRule:
                 month = self.months.bit_length() - 1
             keep = 31
 
+    def _is_every_day(self) -> bool:
+        if self.months != ALL_MONTHS or self.years != ALL_YEARS:
+            return False
+        kinds = ((length, first) for length in (28, 29, 30, 31) for first in range(7))
+        return all(self.mask(length, first) == bit_range(1, length) for length, first in kinds)
+
+    def _is_possible(self) -> bool:
+        if self.years != ALL_YEARS:
+            return any(self.month_mask(year, at) for year in values_of(self.years) for at in values_of(self.months))
+        # Unrestricted years hold every kind of month.
+        lengths = {_LENGTHS[month] for month in values_of(self.months)}
+        if 28 in lengths:
+            lengths.add(29)
+        return any(self.mask(length, first) for length in lengths for first in range(7))
+
     def _compute(self, length: int, first: int) -> int:
         whole = bit_range(1, length)
         by_day = self.days & whole
@@ -139,6 +147,7 @@ class DayRule:
         return (by_day | by_weekday if self.either else by_day & by_weekday) & whole
 
 
+@lru_cache(maxsize=4_096)
 def day_rule(day: Field, month: Field, weekday: Field, year: Field | None) -> DayRule:
     """Read the four fields that choose days.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NoReturn
 
@@ -17,7 +17,7 @@ from .faults import CronError
 FIRST_YEAR, LAST_YEAR = 1970, 2199
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """What one of the seven fields may hold. `names` start at `low`; `hash_high` is the top of a bare `H`."""
 
@@ -62,14 +62,17 @@ def values_of(bits: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The text of one field and where it stands. `column` counts from 1; `hash_name` is what `H` spreads by."""
+    """The text of one field and where it stands. `column` counts from 1; `hash_name` is what `H` spreads by.
 
-    expression: str
+    Two fields of one text are equal wherever they stand, so that what they mean is computed once.
+    """
+
     kind: Kind
-    number: int
-    column: int
     text: str
-    hash_name: str | None = None
+    hash_name: str | None
+    expression: str = field(compare=False)
+    number: int = field(compare=False)
+    column: int = field(compare=False)
 
     def items(self) -> list[str]:
         """The comma-separated pieces, in capitals: names and letters may be written either way."""

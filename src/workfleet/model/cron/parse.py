@@ -108,7 +108,7 @@ def _parse(expression: str, hash_name: str | None) -> Pattern:
     seconds = second.bits() if second is not None else 1
     minutes, hours = minute.bits(), hour.bits()
     days = day_rule(fields[DAY.name], fields[MONTH.name], fields[WEEKDAY.name], fields.get(YEAR.name))
-    if not days.possible():
+    if not days.possible:
         day = fields[DAY.name]
         raise CronError(
             expression,
@@ -126,7 +126,7 @@ def _parse(expression: str, hash_name: str | None) -> Pattern:
         days=days,
         fixed=not any(field.follows_clock for field in (second, minute, hour) if field is not None),
         resolution=60 if second is None else 1,
-        every_day=days.every_day(),
+        every_day=days.every_day,
         times=times,
         first_time=60 * ((times & -times).bit_length() - 1) + (seconds & -seconds).bit_length() - 1,
         last_time=60 * (times.bit_length() - 1) + seconds.bit_length() - 1,
@@ -149,7 +149,7 @@ def _split(expression: str, hash_name: str | None) -> list[Field]:
             "6 with the second first, or 7 with the year last",
         )
     return [
-        Field(expression, kind, number, column, word, hash_name)
+        Field(kind, word, hash_name if hash_name is not None and uses_hash(word) else None, expression, number, column)
         for number, (kind, (column, word)) in enumerate(zip(kinds, columns, strict=True), start=1)
     ]
 

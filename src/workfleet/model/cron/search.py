@@ -22,6 +22,8 @@ from .zones import DAY_S, Span, Zone, ZoneError, zone
 DstGap = Literal["shift", "skip"]
 DstOverlap = Literal["first", "second", "both"]
 
+_GAPS: tuple[str, ...] = get_args(DstGap)
+_OVERLAPS: tuple[str, ...] = get_args(DstOverlap)
 # A clock is at most 24 h away from UTC.
 _FLOOR = -DAY_S
 _CEILING = (LAST_DAY + 2) * DAY_S
@@ -154,10 +156,9 @@ class Cron:
 
 @lru_cache(maxsize=16_384)
 def _compile(expression: str, timezone: str, dst_gap: DstGap, dst_overlap: DstOverlap, hash_name: str | None) -> Cron:
-    for option, value, known in (("dst_gap", dst_gap, DstGap), ("dst_overlap", dst_overlap, DstOverlap)):
-        if value not in get_args(known):
-            allowed = ", ".join(get_args(known))
-            raise CronError(expression, "no such policy", field=option, text=value, allowed=allowed)
+    for option, value, known in (("dst_gap", dst_gap, _GAPS), ("dst_overlap", dst_overlap, _OVERLAPS)):
+        if value not in known:
+            raise CronError(expression, "no such policy", field=option, text=value, allowed=", ".join(known))
     pattern = parse(expression, hash_name)
     try:
         found = zone(timezone)

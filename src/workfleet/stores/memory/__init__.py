@@ -1,1 +1,1 @@
-"""The store in memory: the obvious reference for what a store is, and the test double. It lasts as long as its object."""
+"""The store in memory: the obvious reference for what a store is, and the test double.."""

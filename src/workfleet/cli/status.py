@@ -1,0 +1,170 @@
+"""`workfleet status`: whether the fleet of this machine runs (its status file), and what it has to do (the store)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+import msgspec
+
+from ..app.loops import run_loop
+from ..app.status import Status, WorkerStatus, default_status_file, read_status
+from ..clock import SystemClock
+from ..errors import StoreUnavailable
+from ..model.fleet import ProcessIdentity
+from ..model.jobs import JobCounts
+from ..model.schedules import ScheduleRecord
+from ..schedules.due import fire_time_ms, is_live
+from ..supervision.identity import is_alive
+from .documents import counts_document, instant
+from .failures import tell
+from .options import Where, app_argument, json_option
+from .output import count, rough, write, write_facts, write_json, write_table
+from .project import Target, opened, target_of
+from .queues import QUEUE_TITLES, known_queues, queue_row
+
+_SILENT_MS = 15_000
+"""A supervisor writes its file every second; `probe` waits as long."""
+_LATE_MS = 15_000
+"""A fire waits for a poll at most: what is later than this has been missed by everybody."""
+_WORKER_TITLES = (">WORKER", ">PROCESS", "STATE", ">UPTIME", ">ACTIVE", ">DONE", ">FAILED", ">RESTARTS", "NOTE")
+
+
+@dataclass
+class _Work:
+    """What the store says, or why it says nothing."""
+
+    queues: dict[str, JobCounts] = field(default_factory=dict)
+    schedules: int = 0
+    overdue: dict[str, int] = field(default_factory=dict)
+    """How late each is, in milliseconds."""
+    store_error: str | None = None
+
+
+@click.command("status")
+@json_option
+@app_argument
+def status(*, where: Where, as_json: bool) -> int:
+    """Whether the fleet of this machine runs, its workers, queues and overdue schedules.
+
+    Exits 1 when no fleet runs here, 3 when it runs and the store cannot be reached.
+
+    \b
+    Examples:
+      workfleet status
+      workfleet status app.py --json | jq .running
+    """
+    target = target_of(where)
+    place = target.loaded.core.status_file or default_status_file(target.loaded.project, target.app)
+    fleet = read_status(place)
+    why_not = _why_not_running(fleet)
+    work = run_loop(lambda: _work(target))
+    if as_json:
+        write_json(_document(target, fleet, why_not, work))
+    else:
+        _write(target, fleet, why_not, work)
+    if why_not is not None:
+        return 1
+    return StoreUnavailable.exit_code if work.store_error else 0
+
+
+def _why_not_running(fleet: Status | None) -> str | None:
+    """Why no supervisor runs here; None: one does."""
+    if fleet is None:
+        return "it was not started here"
+    if fleet.state == "stopped":
+        return f"it has stopped: {fleet.reason or 'nothing was left to do'}"
+    facts = fleet.supervisor
+    if not is_alive(ProcessIdentity(fleet.host, facts.boot_id, facts.pid, facts.started)):
+        return f"its supervisor (process {facts.pid}) is gone without a word"
+    age_ms = _age_ms(fleet)
+    if not 0 <= age_ms < _SILENT_MS:
+        return f"its supervisor (process {facts.pid} on {fleet.host}) says nothing since {rough(max(age_ms, 0))}"
+    return None
+
+
+def _age_ms(fleet: Status) -> int:
+    return int(SystemClock().monotonic() * 1000) - fleet.written_mono_ms
+
+
+async def _work(target: Target) -> _Work:
+    try:
+        async with opened(target) as client:
+            store = await client.session.store()
+            counts = {**known_queues(target), **await client.queues.list()}
+            now, records = await store.now_ms(), await store.schedules.all()
+    except StoreUnavailable as error:
+        return _Work(store_error=str(error))
+    late = {record.name: now - at for record in records if (at := _fires_at(record)) is not None}
+    overdue = {name: ms for name, ms in late.items() if ms > _LATE_MS}
+    return _Work(dict(sorted(counts.items())), len(records), overdue)
+
+
+def _fires_at(record: ScheduleRecord) -> int | None:
+    if not is_live(record):
+        return None
+    try:
+        return fire_time_ms(record)
+    except ValueError:  # a timing that this version cannot read, stored by a newer one
+        return None
+
+
+def _write(target: Target, fleet: Status | None, why_not: str | None, work: _Work) -> None:
+    overdue = ", ".join(f"{name} by {rough(ms)}" for name, ms in sorted(work.overdue.items()))
+    schedules = count(work.schedules, "schedule") + (f", overdue: {overdue}" if overdue else "")
+    write_facts(
+        [
+            ("app", target.app),
+            ("store", target.store_url if work.store_error is None else ""),
+            ("fleet", _fleet(fleet) if fleet is not None and why_not is None else f"not running: {why_not}"),
+            ("time", "" if work.store_error else schedules),
+        ]
+    )
+    if fleet is not None and why_not is None:
+        write()
+        write_table(_WORKER_TITLES, map(_worker_row, fleet.workers))
+    if work.queues:
+        write()
+        write_table(QUEUE_TITLES, map(queue_row, work.queues.keys(), work.queues.values()))
+    if work.store_error is not None:
+        tell(f"Error: {work.store_error}")
+
+
+def _fleet(fleet: Status) -> str:
+    since = rough(max(fleet.written_ms - fleet.started_ms, 0))
+    reason = f" ({fleet.reason})" if fleet.reason else ""
+    return f"{fleet.state}{reason}, since {since}, process {fleet.supervisor.pid} on {fleet.host}"
+
+
+def _worker_row(worker: WorkerStatus) -> list[str]:
+    notes = [*worker.unready, worker.store_error or "", f"before: {worker.last_exit}" if worker.last_exit else ""]
+    return [
+        str(worker.index),
+        "" if worker.pid is None else str(worker.pid),
+        worker.state,
+        rough(worker.uptime_ms),
+        str(worker.active),
+        str(worker.completed),
+        str(worker.failed),
+        str(worker.restarts),
+        "; ".join(filter(None, notes)),
+    ]
+
+
+def _document(target: Target, fleet: Status | None, why_not: str | None, work: _Work) -> dict[str, Any]:
+    running = fleet if why_not is None else None
+    return {
+        "app": target.app,
+        "running": running is not None,
+        "reason": why_not,
+        "state": running.state if running else None,
+        "started": instant(running.started_ms) if running else None,
+        "supervisor": {"pid": running.supervisor.pid, "host": running.host} if running else None,
+        "workers": [msgspec.to_builtins(worker) for worker in running.workers] if running else [],
+        "store": None if work.store_error else target.store_url,
+        "store_error": work.store_error,
+        "queues": [counts_document(queue, counts) for queue, counts in work.queues.items()],
+        "schedules": work.schedules,
+        "overdue": [{"schedule": name, "late_ms": ms} for name, ms in sorted(work.overdue.items())],
+    }

@@ -1,0 +1,50 @@
+"""What `run --until-idle` says at its end: how much was done, and which jobs failed and why."""
+
+from __future__ import annotations
+
+from ..app.supervisor.options import Summary
+from ..model.jobs import JobRecord, JobState
+from ..ports.stores import JobQuery, Store
+from .output import plain, write
+
+_SHOWN = 20
+_PAGE = 500
+_LONGEST = 300
+
+
+async def failed_since(store: Store, since_ms: int) -> list[tuple[str, str]]:
+    """(job, reason) of the jobs that failed since an instant of the store's clock; the product's own are left out."""
+    found: list[tuple[str, str]] = []
+    offset = 0
+    while True:
+        page = await store.jobs.find(JobQuery(states=(JobState.FAILED,), limit=_PAGE, offset=offset))
+        fresh = [job for job in page if (job.finished_ms or 0) >= since_ms and not job.housekeeping]
+        found += [(f"{job.queue}/{job.name} {job.id}", reason(job)) for job in fresh]
+        offset += len(page)
+        if len(page) < _PAGE:
+            return found
+
+
+def reason(job: JobRecord) -> str:
+    """Why a job failed, in one line."""
+    if job.failure is None:
+        return job.outcome or "failed"
+    kind = f"{job.failure.type}: " if job.failure.type else ""
+    text = plain(f"{kind}{job.failure.message}") or job.failure.code
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def write_summary(summary: Summary, failed: list[tuple[str, str]], seconds: float) -> None:
+    """Write it to standard output."""
+    done = (
+        f"{summary.completed} done",
+        f"{summary.failed} failed",
+        f"{summary.given_back} given back",
+        f"{summary.crashes} {'crash' if summary.crashes == 1 else 'crashes'}",
+    )
+    nothing = not (summary.completed or summary.failed or summary.given_back or summary.crashes)
+    write(f"{'nothing to do: ' if nothing else ''}{', '.join(done)}, in {seconds:.1f} s")
+    for job, why in failed[:_SHOWN]:
+        write(f"  {plain(job)}: {why}")
+    if len(failed) > _SHOWN:
+        write(f"  … and {len(failed) - _SHOWN} more: workfleet jobs ls --state failed")

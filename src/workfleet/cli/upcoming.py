@@ -1,0 +1,75 @@
+"""The next slots of stored schedules, merged in their order, as people and programs read them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ..model.cron.faults import CronError
+from ..model.cron.preview import occurrences
+from ..model.durations import format_duration
+from ..model.schedules import ScheduleRecord
+from ..model.timing import At, CronTiming, Every
+from ..schedules.due import is_live
+from .documents import instant
+from .failures import tell
+from .output import at
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """One slot. `local` is the wall clock of the schedule's zone, `note` what daylight saving or jitter does."""
+
+    at_ms: int
+    schedule: str
+    local: str = ""
+    note: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"schedule": self.schedule, "due": instant(self.at_ms), "local": self.local or None, "note": self.note}
+
+
+def upcoming(records: Sequence[ScheduleRecord], wanted: int) -> list[Slot]:
+    """The next slots of those that fire by themselves. One whose timing cannot be read is told of and left out."""
+    return list(islice(heapq.merge(*(_slots(record) for record in records if is_live(record))), wanted))
+
+
+def when(record: ScheduleRecord) -> str:
+    """When a schedule is due, in words."""
+    timing = record.timing
+    if isinstance(timing, CronTiming):
+        return f"cron {timing.expression} ({timing.timezone})"
+    if isinstance(timing, Every):
+        return f"every {format_duration(timing.every_ms)}"
+    return f"once at {at(timing.at_ms)}" if isinstance(timing, At) else "when triggered"
+
+
+def _slots(record: ScheduleRecord) -> Iterator[Slot]:
+    due, jitter = record.next_due_ms, _jitter(record)
+    try:
+        while due is not None:
+            yield (
+                _cron_slot(record, record.timing, due, jitter)
+                if isinstance(record.timing, CronTiming)
+                else Slot(due, record.name, "", jitter)
+            )
+            due = record.timing.next_after(due)
+    except CronError as error:
+        tell(f"schedule {record.name}: {error}")
+
+
+def _cron_slot(record: ScheduleRecord, timing: CronTiming, due: int, jitter: str | None) -> Slot:
+    found = occurrences(timing.cron, due - 1, 1)
+    # A slot that an older definition left behind is not in the expression.
+    if not found or found[0].at_ms != due:
+        return Slot(due, record.name, "", jitter)
+    notes = [note for note in (found[0].note, jitter) if note]
+    return Slot(due, record.name, found[0].local, "; ".join(notes) or None)
+
+
+def _jitter(record: ScheduleRecord) -> str | None:
+    return f"up to {format_duration(record.jitter_ms)} later" if record.jitter_ms else None

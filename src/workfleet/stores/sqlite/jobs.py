@@ -1,0 +1,81 @@
+"""The job part of the SQLite store: each operation as one step in a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workfleet.model.jobs import Claim, Enqueued, JobCounts, JobRecord
+from workfleet.model.outcome import Settlement
+from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
+
+from ..wakes import queue_topic
+from .adding import add_jobs
+from .claiming import claim_jobs, renew_claims, take_over_jobs
+from .keeping import prune_jobs, retry_jobs
+from .lane import Step
+from .lanes import Lanes
+from .reading import count_jobs, find_jobs, get_jobs, job_logs, next_due
+from .settling import report_run, settle_jobs
+
+
+class SqliteJobs:
+    """A `JobStore`."""
+
+    def __init__(self, app: str, lanes: Lanes) -> None:
+        self._app, self._lanes = app, lanes
+
+    async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
+        return await self._lanes.write(lambda step: add_jobs(step, self._app, jobs, call=call))
+
+    async def claim(self, request: ClaimRequest) -> list[JobRecord]:
+        self._look(request)
+        return await self._lanes.write(lambda step: claim_jobs(step, self._app, request))
+
+    async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
+        def operation(step: Step) -> Settled:
+            applied = settle_jobs(step, self._app, settlements)
+            return Settled(applied, [] if then is None else claim_jobs(step, self._app, then))
+
+        if then is not None:
+            self._look(then)
+        return await self._lanes.write(operation)
+
+    async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
+        return await self._lanes.write(lambda step: renew_claims(step, self._app, claims, lease_ms))
+
+    async def report(
+        self, claim: Claim, *, progress: bytes | None = None, lines: Sequence[str] = (), call: str | None = None
+    ) -> bool:
+        return await self._lanes.write(
+            lambda step: report_run(step, self._app, claim, progress=progress, lines=lines, call=call)
+        )
+
+    async def take_over(self, request: TakeOver) -> list[JobRecord]:
+        return await self._lanes.write(lambda step: take_over_jobs(step, self._app, request))
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
+        return await self._lanes.read(lambda step: get_jobs(step, self._app, ids))
+
+    async def find(self, query: JobQuery) -> list[JobRecord]:
+        return await self._lanes.read(lambda step: find_jobs(step, self._app, query))
+
+    async def logs(self, job_id: str) -> list[str]:
+        return await self._lanes.read(lambda step: job_logs(step, self._app, job_id))
+
+    async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
+        return await self._lanes.read(lambda step: count_jobs(step, self._app, housekeeping=housekeeping))
+
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        return await self._lanes.read(lambda step: next_due(step, self._app, queues))
+
+    async def retry(self, ids: Sequence[str]) -> list[bool]:
+        return await self._lanes.write(lambda step: retry_jobs(step, self._app, ids))
+
+    async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
+        return await self._lanes.write(lambda step: prune_jobs(step, self._app, rules, limit))
+
+    async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
+        return await self._lanes.wait(map(queue_topic, queues), timeout_ms)
+
+    def _look(self, request: ClaimRequest) -> None:
+        self._lanes.look(queue_topic(want.queue) for want in request.wants)

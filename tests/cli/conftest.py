@@ -1,0 +1,172 @@
+"""A user's project in a temporary folder, and commands run in it as real processes, with nothing of this machine's settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIMEOUT_S = 60
+
+APP = """
+import os
+from dataclasses import dataclass
+
+from workfleet import App, Fail, Job, NewJob
+
+app = App("shop")
+
+
+@dataclass
+class Greeting:
+    name: str
+    times: int = 1
+
+
+@app.handler("greet", queue="greetings", attempts=1)
+async def greet(job: Job[Greeting]) -> str:
+    job.log(f"hello {job.data.name}")
+    if job.data.name == "nobody":
+        raise ValueError("nobody\\x1b[31m is there")
+    if job.data.name == "killer":
+        os.kill(os.getpid(), 9)
+    return job.data.name * job.data.times
+
+
+@app.handler("refuse", queue="greetings")
+async def refuse(job: Job[None]) -> None:
+    raise Fail("not today")
+
+
+@app.schedule(cron="30 2 * * *", timezone="Europe/Berlin", jitter="1m")
+async def nightly() -> list[NewJob[str]]:
+    return [greet.job(Greeting("Ada"))]
+
+
+@app.schedule("off", every="1h", enabled=False)
+async def switched_off() -> None: ...
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def documents(self) -> list[Any]:
+        """Standard output as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.code, self.out, self.err))
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder in which commands are run."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str) -> Ran:
+        """Run `workfleet` with these arguments to its end."""
+        done = subprocess.run(
+            command(*arguments),
+            cwd=cwd or self.folder,
+            env=clean({**self.environ, **environ}),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        """Start `workfleet` and leave it running."""
+        return subprocess.Popen(
+            command(*arguments),
+            cwd=self.folder,
+            env=clean({**self.environ, **environ}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the project."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "workfleet", *arguments]
+
+
+def clean(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment without settings, colours or a terminal's width."""
+    ours = ("WORKER_", "WORKFLEET_", "REDIS_", "DB_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "APP_VERSION")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {**kept, "WORKER_HEARTBEAT_ENABLED": "false", **extra}
+
+
+def make_project(folder: Path) -> Project:
+    project = Project(folder)
+    project.write("app.py", APP)
+    project.write("workfleet.yaml", "app: app.py\n")
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project that names its application in workfleet.yaml. Nothing has run yet."""
+    return make_project(tmp_path)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Project:
+    """A folder that is a project's root, and empty else."""
+    (tmp_path / ".git").mkdir()
+    return Project(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project in which jobs were done, failed and are waiting. Tests only read it."""
+    project = make_project(tmp_path_factory.mktemp("worked"))
+    project("run", "--until-idle")
+    for arguments in (
+        ("greet", '{"name": "Ada", "times": 2}', "--id", "done"),
+        ("greet", '{"name": "nobody"}', "--id", "broken"),
+        ("refuse", "--id", "refused"),
+    ):
+        assert project("enqueue", "greetings", *arguments).code == 0
+    ran = project("run", "--until-idle")
+    assert ran.code == 0, ran.err
+    assert project("enqueue", "greetings", "greet", '{"name": "late"}', "--id", "late", "--delay", "1d").code == 0
+    return project
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    """Poll until the condition is true."""
+    import time
+
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen within 30 s")

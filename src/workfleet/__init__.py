@@ -6,10 +6,10 @@ load no more than they need.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
-
+TYPE_CHECKING = False  # type checkers take it for true; importing `typing` would be most of what `probe` costs
 if TYPE_CHECKING:
+    from typing import Annotated, Any, TypeAlias, TypeVar
+
     from .app.app import App as App
     from .app.client import Client as Client
     from .app.sync import SyncClient as SyncClient
@@ -156,6 +156,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

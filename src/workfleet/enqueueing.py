@@ -29,7 +29,7 @@ class Enqueueing:
     def __init__(self, default_queue: str, now_ms: Callable[[], int]) -> None:
         self.default_queue = default_queue
         self._now_ms = now_ms
-        self.seen: Callable[[NewJob[Any]], None] | None = None
+        self.seen: Callable[[NewJob[Any], JobRecord], None] = _ignored
         """Told of every job that becomes a record: for tests."""
         self._codecs: dict[int, tuple[JobType[Any, Any], Codec]] = {}
 
@@ -47,8 +47,7 @@ class Enqueueing:
             record.unique_key = self._unique(job)
         except (ValueError, AttributeError, KeyError) as error:
             raise UsageError(f"job {kind.name!r}: {error}") from None
-        if self.seen is not None:
-            self.seen(job)
+        self.seen(job, record)
         return record
 
     def bare(self, queue: str, name: str, payload: bytes, options: JobOptions) -> JobRecord:
@@ -87,6 +86,10 @@ class Enqueueing:
             return None
         template = Template.parse(job.options["unique"], ("data", "name"), constant=False)
         return template.fill({"data": job.payload, "name": job.type.name})
+
+
+def _ignored(_job: NewJob[Any], _record: JobRecord) -> None:
+    """Nobody looks."""
 
 
 def payload_type(kind: JobType[Any, Any]) -> Any:

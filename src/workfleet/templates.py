@@ -9,9 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from uuid import UUID
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
+_PLAIN = (str, int, float, Decimal, UUID, date, time, timedelta, Enum)
+"""What has one text for one value."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,16 @@ class Template:
 
     def fill(self, values: Mapping[str, object]) -> str:
         """The key for these values. Raises KeyError or AttributeError where a path leads nowhere, and ValueError where
-        it leads to nothing (None or empty text), which would again be the same for everybody."""
+        it leads to nothing (None or empty text), which would again be the same for everybody, or to a whole object,
+        which would be another one each time."""
 
         def one(match: re.Match[str]) -> str:
             value = _follow(match.group(1), values)
             if value is None or value == "":
                 raise ValueError(f"{{{match.group(1)}}} in the key {self.text!r} is empty")
+            if not isinstance(value, _PLAIN):
+                kind = type(value).__qualname__
+                raise ValueError(f"{{{match.group(1)}}} in the key {self.text!r} is a {kind}: name a field of it")
             return str(value)
 
         return _FIELD.sub(one, self.text)

@@ -1,17 +1,23 @@
-"""A user's project in a temporary folder, and commands run in it as real processes, with nothing of this machine's settings."""
+"""A user's project in a temporary folder, and commands in it, without this machine's settings."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+
+from workfleet.cli.main import main
 
 TIMEOUT_S = 60
 
@@ -80,12 +86,27 @@ class Project:
     environ: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str) -> Ran:
-        """Run `workfleet` with these arguments to its end."""
+        """Run `workfleet` to its end: what starts processes as a process of its own, everything else in this one."""
+        if arguments[0] in ("run", "dev"):
+            return self.process(*arguments, cwd=cwd, **environ)
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            untouched(clean({**self.environ, **environ}), cwd or self.folder),
+            patch.object(sys, "stdin", io.StringIO(stdin)),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            code = main(arguments)
+        return Ran(code, out.getvalue(), err.getvalue())
+
+    def process(self, *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str) -> Ran:
+        """Run `workfleet` as a process of its own, to its end."""
         done = subprocess.run(
             command(*arguments),
             cwd=cwd or self.folder,
             env=clean({**self.environ, **environ}),
             input=stdin,
+            check=False,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -110,6 +131,22 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+
+@contextmanager
+def untouched(environ: dict[str, str], cwd: Path) -> Iterator[None]:
+    """Another environment and folder; imports of user code are undone at the end."""
+    modules, path, before = set(sys.modules), sys.path[:], Path.cwd()
+    os.chdir(cwd)
+    try:
+        with patch.dict(os.environ, environ, clear=True):
+            yield
+    finally:
+        os.chdir(before)
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if str(cwd) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
 
 
 def command(*arguments: str) -> list[str]:
@@ -162,8 +199,6 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """Poll until the condition is true."""
-    import time
-
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if found := condition():

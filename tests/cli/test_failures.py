@@ -40,15 +40,14 @@ def test_the_last_place_in_own_code(code: str, line: int | None, message: str, t
 
 
 def test_the_last_place_at_all_where_none_is_the_users() -> None:
-    frames = (
-        f'Traceback:\n  File "<string>", line 1, in <module>\n  File "{json.__file__}", line 346, in loads\n    x\n'
-    )
+    frames = f'  File "<string>", line 1, in <module>\n  File "{json.__file__}", line 346, in loads\n    x\n'
     assert where_it_failed(f"{frames}KeyError: 1") == f"{json.__file__}:346: KeyError: 1"
     assert where_it_failed("KeyError: 1") == "KeyError: 1"
 
 
 def test_a_traceback_behind_a_message_is_shortened_unless_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = 'cannot start:\nTraceback (most recent call last):\n  File "/srv/app.py", line 3, in <module>\n    foo()\nKeyError: 1'
+    trace = 'Traceback (most recent call last):\n  File "/srv/app.py", line 3, in <module>\n    foo()\nKeyError: 1'
+    message = f"cannot start:\n{trace}"
     monkeypatch.delenv("WORKFLEET_DEBUG", raising=False)
     assert without_traceback(message) == "cannot start: /srv/app.py:3: KeyError: 1\n(--debug shows the traceback)"
     monkeypatch.setenv("WORKFLEET_DEBUG", "1")

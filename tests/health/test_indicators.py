@@ -130,6 +130,24 @@ V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/memory"
         ),
         (
             {
+                "proc/self/cgroup": "0::/a/b\n",
+                f"{V2}/a/b/memory.max": "100\n",
+                f"{V2}/a/b/memory.current": "90\n",
+                f"{V2}/a/memory.max": "200\n",
+                f"{V2}/a/memory.current": "100\n",
+            },
+            CgroupMemory(100, 90),
+        ),
+        (
+            {
+                "proc/self/cgroup": "5:memory:/\n",
+                f"{V1}/memory.limit_in_bytes": "9223372036854771712\n",
+                f"{V1}/memory.usage_in_bytes": "5\n",
+            },
+            None,
+        ),
+        (
+            {
                 "proc/self/cgroup": "12:cpu,cpuacct:/d\n5:memory:/d\n1:name=systemd:/d\n",
                 f"{V1}/d/memory.limit_in_bytes": "1000\n",
                 f"{V1}/d/memory.usage_in_bytes": "900\n",
@@ -156,7 +174,7 @@ V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/memory"
             None,
         ),
     ],
-    ids=["none", "unlimited", "container", "above", "nearest", "v1", "v1-container", "odd"],
+    ids=["none", "unlimited", "container", "above", "outer", "inner", "v1-unlimited", "v1", "v1-container", "odd"],
 )
 def test_cgroups(tmp_path: Path, files: dict[str, str], expected: CgroupMemory | None) -> None:
     write(tmp_path, files)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,8 +216,11 @@ def test_the_fallback_of_a_read_only_project(place: Path, ask: Ask) -> None:
     assert ask("live", "--status-file", str(path)) == (0, "live: ok")
     other = place.parent / "other"
     (other / ".git").mkdir(parents=True)
+    (other / ".workfleet").touch()
+    StatusFile(default_status_file(other, "blog")).write(status(state="stopped"))
+    assert ask("live") == (0, "live: ok"), "another project of the same user is not ours"
     os.chdir(other)
-    assert ask("live")[0] == 1, "another project of the same user is not ours"
+    assert ask("live")[0] == 1
 
 
 @pytest.mark.parametrize(("first", "second", "code"), [(5, 6, 1), (6, 5, 0)])
@@ -323,50 +322,3 @@ def test_help(ask: Ask) -> None:
     code, said = ask("--help")
     assert code == 0
     assert said.startswith("Usage: workfleet probe live|ready|startup")
-
-
-# The real command
-
-
-def test_the_real_command_passes_and_fails(place: Path) -> None:
-    path = write(place, status(written_mono_ms=int(time.monotonic() * 1000)))
-    command = [sys.executable, "-m", "workfleet", "probe", "ready"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ready: ok\n", "")
-    path.unlink()
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (1, "")
-    ran = subprocess.run([*command, "x"], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-
-
-def test_it_imports_nothing_that_costs() -> None:
-    program = """
-import sys
-before = set(sys.modules)
-sys.argv = ["workfleet", "probe", "live"]
-from workfleet.cli.entry import main
-try:
-    main()
-except SystemExit:
-    print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))
-    print([name for name in ("argparse", "asyncio", "pathlib", "subprocess", "tempfile") if name in sys.modules])
-"""
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[1:] == ["workfleet", "[]"]
-
-
-def test_it_costs_at_most_four_bare_interpreters(place: Path) -> None:
-    write(place, status(written_mono_ms=int(time.monotonic() * 1000)))
-    probing = "import sys; sys.argv = ['workfleet', 'probe', 'ready']; from workfleet.cli.entry import main; main()"
-    # The least of several, of processor time: other work on the machine only ever adds to it.
-    bare = min(cpu_seconds([sys.executable, "-c", "pass"]) for _ in range(8))
-    probed = min(cpu_seconds([sys.executable, "-c", probing]) for _ in range(8))
-    assert probed < 4 * bare
-
-
-def cpu_seconds(command: list[str]) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

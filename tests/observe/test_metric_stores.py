@@ -255,6 +255,14 @@ asyncio.run(main())
     assert series.points == (CounterPoint(at_ms=0, increase=1_000, rate=20_000),)
 
 
+async def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
+    await store.write([row(1_000, 1)])
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    await store.close()
+    assert modes == {"m.db": 0o600, "m.db-shm": 0o600, "m.db-wal": 0o600}
+
+
 async def test_a_deleted_file_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     store = await SqliteMetricStore.open(path, "shop")

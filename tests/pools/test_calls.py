@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.pools.conftest import MakePool
-from tests.pools.support import begun, wait_until
-from tests.pools.workers import Basic, NotFunny
-from workfleet.errors import PayloadRejected, PoolBusy, RemoteError
+from tests.pools.support import begun, runs, wait_until
+from tests.pools.workers import Basic, Formatting, NotFunny, TwoArguments
+from workfleet.errors import Cancel, ConfigError, Fail, PayloadRejected, PoolBusy, RemoteError, Retry, Snooze
 from workfleet.pools.options import ChildSpec
 
 BASIC = ChildSpec.of(Basic)
+E = TypeVar("E", bound=Exception)
+
+
+async def raised(kind: type[E], call: Coroutine[Any, Any, Any]) -> E:
+    with pytest.raises(kind) as caught:
+        await call
+    return caught.value
 
 
 async def test_sync_async_and_keyword_arguments(make_pool: MakePool) -> None:
@@ -84,7 +92,7 @@ async def test_an_exception_arrives_as_itself_with_the_childs_traceback(make_poo
 @pytest.mark.parametrize(
     ("method", "type_name", "message"),
     [
-        ("raise_two", "tests.pools.workers.TwoArguments", "7: because"),
+        ("raise_holding", "tests.pools.workers.Holding", "see my lock"),
         ("raise_local", "tests.pools.workers.Basic.raise_local.<locals>.Local", "nobody knows me"),
         ("sys_exit", "SystemExit", "3"),
         ("raise_stop", "StopIteration", "3"),
@@ -100,6 +108,28 @@ async def test_an_exception_that_cannot_travel_is_told(
     assert f"in {method}" in caught.value.traceback
     assert await pool.call("echo", ("still",)) == "still"
     assert pool.stats().restarts == 0
+
+
+async def test_what_a_handler_decides_crosses_unchanged(make_pool: MakePool) -> None:
+    pool = make_pool(BASIC).pool
+    retry = await raised(Retry, pool.call("decide", ("Retry", ("later",), {"after": "5s"})))
+    assert (retry.reason, retry.after, str(retry)) == ("later", "5s", "later")
+    snooze = await raised(Snooze, pool.call("decide", ("Snooze", ("1h", "asleep"), {})))
+    assert (snooze.reason, snooze.after, str(snooze)) == ("asleep", "1h", "asleep")
+    assert (await raised(Fail, pool.call("decide", ("Fail", ("never",), {})))).reason == "never"
+    assert (await raised(Cancel, pool.call("decide", ("Cancel", (), {})))).reason == ""
+
+
+async def test_an_exception_is_not_made_by_its_constructor_again(make_pool: MakePool) -> None:
+    pool = make_pool(BASIC).pool
+    two = await raised(TwoArguments, pool.call("raise_two"))
+    assert (two.code, two.args) == (7, ("7: because",))
+    assert str(await raised(Formatting, pool.call("raise_formatting"))) == "code 7"
+
+
+async def test_factory_arguments_that_cannot_be_sent(make_pool: MakePool) -> None:
+    with pytest.raises(ConfigError, match="its factory's arguments cannot be sent to a child"):
+        make_pool(ChildSpec("tests.pools.workers:hooks", (lambda: 1,)))
 
 
 async def test_unknown_method(make_pool: MakePool) -> None:
@@ -204,6 +234,8 @@ async def test_programs_started_by_a_child_get_the_parents_import_path(
 async def test_the_copy_of_a_child_that_forks_answers_nothing(make_pool: MakePool) -> None:
     pool = make_pool(BASIC).pool
     pid = await pool.call("pid")
-    assert await pool.call("fork") > 0
+    copy = await pool.call("fork")
+    assert copy > 0
+    await wait_until(lambda: not runs(copy))
     assert await pool.call("pid") == pid
     assert pool.stats().calls == 3

@@ -40,7 +40,10 @@ async def test_an_idle_child_that_is_killed_is_replaced(make_pool: MakePool) -> 
 @pytest.mark.parametrize(
     ("how", "said"), [("SIGKILL", "signal SIGKILL"), ("exit", "exit code 3"), ("segfault", "signal SIGSEGV")]
 )
-async def test_only_the_call_in_flight_fails(make_pool: MakePool, how: str, said: str) -> None:
+async def test_only_the_call_in_flight_fails(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch, how: str, said: str
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     made = make_pool(BASIC, restart=RestartPolicy(delay_ms=0))
     pid = await made.pool.call("pid")
     dying = asyncio.create_task(made.pool.call("die", (how,)))
@@ -50,6 +53,12 @@ async def test_only_the_call_in_flight_fails(make_pool: MakePool, how: str, said
     error = caught.value
     assert (error.pool, error.method, error.pid, error.how) == ("test", "die", pid, said)
     assert error.last_words.startswith("famous last words")
+    assert ("Segmentation fault" in error.last_words) == (how == "segfault")
+    assert made.lines[:1] == [("stderr", "famous last words")]
+    assert [line for line in made.lines if line[0] == "stdout"] == [
+        ("stdout", "a last line"),
+        ("stdout", "and an unfinished one"),
+    ]
     assert await asyncio.gather(*waiting) == list(range(50))
     (died,) = made.told(ChildDiedEvent)
     assert (died.method, died.how) == ("die", said)
@@ -145,6 +154,8 @@ async def test_without_restarts_a_dead_child_is_not_replaced(make_pool: MakePool
     kill(first)
     await wait_until(lambda: made.pool.stats().pids == (second,))
     assert await made.pool.call("pid") == second
+    await made.pool.wait_ready()
+    assert (made.pool.stats().size, made.pool.stats().state) == (1, "running")
     kill(second)
     await wait_until(lambda: made.pool.stats().state == "failed")
     with pytest.raises(PoolFailed, match="restarts are off: signal SIGKILL"):

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.pools.conftest import MakePool
-from tests.pools.support import begun, runs, wait_until
+from tests.pools.support import begun, kill, runs, wait_until
 from tests.pools.workers import Basic, SlowShutdown
 from workfleet.errors import PoolError, UsageError
 from workfleet.events import ChildDied, ChildReplaced, ChildStarted, PoolScaled
+from workfleet.pools import exits
 from workfleet.pools.options import ChildSpec, RestartPolicy
 
 BASIC = ChildSpec.of(Basic)
@@ -24,16 +25,18 @@ WORKERS = "tests.pools.workers"
 async def test_scaling_up_and_down_while_busy_loses_nothing(make_pool: MakePool, tmp_path: Path) -> None:
     made = make_pool(BASIC)
     pool = made.pool
-    calls = [asyncio.create_task(pool.call("begin", (str(tmp_path / str(n)), 0.3))) for n in range(6)]
-    await begun(tmp_path / "0")
+    gate = tmp_path / "gate"
+    calls = [asyncio.create_task(pool.call("wait_for", (str(gate),))) for n in range(6)]
+    await wait_until(lambda: pool.stats().busy == 1)
     pool.scale(3)
     await pool.wait_ready()
-    await wait_until(lambda: pool.stats().busy == 3)
+    assert (pool.stats().busy, pool.stats().queued) == (3, 3)
     pool.scale(1)
-    assert pool.stats().size == 1
+    assert (pool.stats().size, pool.stats().busy) == (1, 3)
+    gate.touch()
     assert await asyncio.gather(*calls) == ["done"] * 6
     await wait_until(lambda: len(pool.stats().pids) == 1)
-    assert [(event.old, event.new) for event in made.told(PoolScaled)] == [(0, 1), (1, 3), (3, 1)]
+    assert [(event.old, event.new) for event in made.told(PoolScaled)] == [(1, 3), (3, 1)]
     assert (pool.stats().state, pool.stats().calls, pool.stats().failures) == ("running", 6, 0)
     assert made.told(ChildDied) == []
     with pytest.raises(UsageError, match="at least 1"):
@@ -152,6 +155,25 @@ async def test_an_idle_child_that_does_not_answer_is_replaced(make_pool: MakePoo
     assert made.told(ChildDied)[0].why.startswith("did not answer a health check within 300 ms")
     assert not runs(pid)
     assert await made.pool.call("echo", (1,)) == 1
+
+
+async def test_the_sweep_finds_a_child_that_died_without_anybody_telling(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exits, "watch", lambda pid, tell: lambda: None)
+    made = make_pool(BASIC, sweep_interval_ms=50, health_interval_ms=None, restart=RestartPolicy(delay_ms=0))
+    pid = await made.pool.call("pid")
+    kill(pid)
+    assert await made.pool.call("pid") != pid
+    assert made.told(ChildDied)[0].how == "signal SIGKILL"
+
+
+async def test_exits_are_noticed_without_pidfd_too(make_pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    made = make_pool(BASIC, restart=RestartPolicy(delay_ms=0))
+    pid = await made.pool.call("pid")
+    kill(pid)
+    assert await made.pool.call("pid") != pid
 
 
 async def test_a_busy_child_is_not_asked(make_pool: MakePool, tmp_path: Path) -> None:

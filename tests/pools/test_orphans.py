@@ -34,6 +34,17 @@ async def test_a_killed_parent_takes_children_and_grandchildren_along(tmp_path: 
     await wait_until(lambda: not runs(child) and not runs(grandchild), 2.0)
 
 
+async def test_a_loop_that_is_left_without_stopping_leaves_nobody(tmp_path: Path) -> None:
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.pools.leaver", str(tmp_path / "mark"), stdout=asyncio.subprocess.PIPE
+    )
+    assert program.stdout is not None
+    pids = [int(pid) for pid in (await program.stdout.readline()).split()]
+    assert len(pids) == 2
+    assert await asyncio.wait_for(program.wait(), 5) == 0
+    assert not any(runs(pid) for pid in pids)
+
+
 async def test_what_a_child_started_ends_with_it(make_pool: MakePool) -> None:
     pool = make_pool(BASIC, size=2).pool
     killed_with, stopped_with = await pool.call("spawn"), await pool.call("spawn")

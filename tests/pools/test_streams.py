@@ -26,16 +26,21 @@ async def test_all_items_in_order(make_pool: MakePool, method: str) -> None:
     assert pool.stats().calls == 2
 
 
-async def test_the_generator_waits_for_its_consumer(make_pool: MakePool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "ahead"), [("numbers", 0), ("anumbers", 1)])
+async def test_the_generator_waits_for_its_consumer(
+    make_pool: MakePool, tmp_path: Path, method: str, ahead: int
+) -> None:
+    """An async generator may hold one item more: it waits for room with that in its hand."""
+    window = wire.STREAM_WINDOW + ahead
     pool = make_pool(BASIC).pool
     mark = tmp_path / "produced"
-    stream = pool.stream("numbers", (40, str(mark)))
+    stream = pool.stream(method, (40, str(mark)))
     assert await anext(stream) == 0
-    await wait_until(lambda: mark.read_text() == str(wire.STREAM_WINDOW - 1))
+    await wait_until(lambda: mark.read_text() == str(window - 1))
     await asyncio.sleep(0.1)  # it would have run on by now
-    assert mark.read_text() == str(wire.STREAM_WINDOW - 1)
+    assert mark.read_text() == str(window - 1)
     assert [await anext(stream) for _ in range(5)] == [1, 2, 3, 4, 5]
-    await wait_until(lambda: mark.read_text() == str(wire.STREAM_WINDOW + 3))
+    await wait_until(lambda: mark.read_text() == str(window + 3))
     assert [item async for item in stream] == list(range(6, 40))
 
 

@@ -12,15 +12,32 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from workfleet import errors
 from workfleet.pools import child_context
 from workfleet.pools.declare import health_check, on_shutdown, on_start, process, public
 
 
 class TwoArguments(Exception):
-    """Pickles, but cannot be unpickled: its constructor wants more than `args` holds."""
+    """Pickles, but cannot be unpickled as it is: its constructor wants more than `args` holds."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
+        self.code = code
+
+
+class Holding(Exception):
+    """Holds what cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("see my lock")
+        self.lock = threading.Lock()
+
+
+class Formatting(Exception):
+    """Unpickles, but to another message."""
+
+    def __init__(self, code: object) -> None:
+        super().__init__(f"code {code}")
 
 
 class NotFunny(Exception):
@@ -80,6 +97,12 @@ class Basic:
         return "done"
 
     @public
+    def wait_for(self, gate: str) -> str:
+        while not Path(gate).exists():
+            time.sleep(0.01)
+        return "done"
+
+    @public
     def c_loop(self, mark: str) -> None:
         """Holds the interpreter lock for years."""
         Path(mark).write_text(str(os.getpid()))
@@ -105,6 +128,8 @@ class Basic:
     @public
     def die(self, how: str = "SIGKILL") -> None:
         print("famous last words", file=sys.stderr)
+        print("a last line")
+        os.write(1, b"and an unfinished one")
         if how == "exit":
             os._exit(3)
         if how == "segfault":
@@ -125,6 +150,18 @@ class Basic:
     @public
     def raise_two(self) -> None:
         raise TwoArguments(7, "because")
+
+    @public
+    def raise_formatting(self) -> None:
+        raise Formatting(7)
+
+    @public
+    def raise_holding(self) -> None:
+        raise Holding
+
+    @public
+    def decide(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        raise getattr(errors, name)(*args, **kwargs)
 
     @public
     def raise_local(self) -> None:
@@ -152,12 +189,14 @@ class Basic:
             self.left.append("closed")
 
     @public
-    async def anumbers(self, upto: int) -> AsyncIterator[int]:
+    async def anumbers(self, upto: int, mark: str = "") -> AsyncIterator[int]:
         import asyncio
 
         try:
             for number in range(upto):
                 await asyncio.sleep(0)
+                if mark:
+                    Path(mark).write_text(str(number))
                 yield number
         finally:
             self.left.append("aclosed")

@@ -1,4 +1,4 @@
-"""The one test that every service must pass: cancelled at any await, it ends soon, leaves nothing, and can start again."""
+"""The one test that every service must pass: cancelled at any await, it ends soon, leaves nothing, starts again."""
 
 from __future__ import annotations
 

@@ -107,10 +107,18 @@ async def test_one_that_hangs_before_it_says_hello_is_stuck_too(room: Room) -> N
 async def test_a_pause_of_the_whole_machine_is_nobodys_fault(room: Room) -> None:
     """A container that was frozen for an hour: the clock went on, nobody had a chance to run."""
     room.board.put(Claim("a", "t"), deadline_ms=room.clock.now_ms() + 60_000)
-    await room.run(10, beating=True)
-    room.clock.seconds += 3_600
-    await room.run(20, beating=True)
+    thawed = room.clock.seconds + 3_600
+
+    def freeze_after_ten_seconds() -> None:
+        if 1_010 <= room.clock.seconds < thawed:
+            room.clock.seconds = thawed
+        room.board.beat()
+
+    room.clock.at_step = freeze_after_ten_seconds
+    await room.clock.run(room.judge, 3_620)
     assert room.patient.told == []
+    await room.clock.run(room.judge, 20)
+    assert room.patient.stuck == "job a still runs 30 s after its deadline"
 
 
 async def test_one_that_cannot_be_killed_is_killed_again_and_stays_stuck(room: Room) -> None:

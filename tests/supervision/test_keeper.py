@@ -135,8 +135,11 @@ async def test_after_the_machine_slept_everything_is_renewed_at_once(kept: Kept)
 
 async def test_a_wall_clock_set_back_delays_no_renewal(kept: Kept) -> None:
     kept.board.put(Claim("a", "t"))
-    kept.clock.wall_ms -= 86_400_000 * 365
-    await kept.run(11.5)
+
+    def set_back() -> None:
+        kept.clock.wall_ms -= 86_400_000 * 365
+
+    await kept.run(11.5, at={10.5: set_back})
     assert kept.store.jobs.renewals == [["a"]]
 
 

@@ -29,6 +29,18 @@ class Recorded:
             self.told.append(f"-{self.name}")
 
 
+class Slow(Recorded):
+    """Needs a tenth of a second to stop."""
+
+    async def serve(self) -> None:
+        self.told.append(f"+{self.name}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.1)
+            self.told.append(f"-{self.name}")
+
+
 class Deaf(Recorded):
     """Refuses to stop until it is let go."""
 
@@ -77,10 +89,10 @@ async def test_services_stop_in_reverse_order_each_after_the_later_ones() -> Non
 async def test_who_refuses_is_named_and_does_not_use_up_the_others_time() -> None:
     told: list[str] = []
     deaf = Deaf("deaf", told)
-    mixed = group(Recorded("a", told), deaf, Recorded("c", told))
+    mixed = group(Slow("a", told), deaf, Recorded("c", told))
     serving = asyncio.create_task(mixed.serve())
     await until(lambda: len(told) == 3)
-    assert await mixed.stop(300) == ("deaf",)
+    assert await mixed.stop(1_000) == ("deaf",)
     assert told == ["+a", "+deaf", "+c", "-c", "?deaf", "-a"]
     assert not serving.done()
     deaf.let_go.set()

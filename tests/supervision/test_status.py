@@ -108,6 +108,16 @@ def test_where_it_cannot_be_written_the_fallback_is_used_and_said_once(tmp_path:
     assert read_status(path) == status(written_ms=6)  # the later of the two
 
 
+def test_of_two_files_the_one_that_was_written_last_counts(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    fallback = fallback_status_file(path)
+    fallback.parent.mkdir()
+    for earlier, later in ((path, fallback), (fallback, path)):
+        write_status(earlier, status(written_ms=1))
+        write_status(later, status(written_ms=2))
+        assert read_status(path) == status(written_ms=2)
+
+
 def test_where_nothing_can_be_written_people_are_told_what_to_do(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

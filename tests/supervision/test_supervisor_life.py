@@ -170,9 +170,9 @@ async def test_the_supervisor_reaps_orphans_and_leaves_its_descriptors_flat(star
     await fleet.ready()
     before = len(os.listdir(f"/proc/{fleet.process.pid}/fd"))
     for _ in range(3):
-        pids = fleet.worker_pids()
-        os.kill(pids[-1], signal.SIGKILL)
-        await fleet.until(lambda known=len(pids): len(fleet.worker_pids()) > known)
+        killed = fleet.worker_pids()[-1]
+        os.kill(killed, signal.SIGKILL)
+        await fleet.until(lambda killed=killed: fleet.worker_pids()[-1] != killed)
         await fleet.ready()
     await fleet.until(lambda: len(fleet.alive()) == 3)
     assert len(os.listdir(f"/proc/{fleet.process.pid}/fd")) == before

@@ -7,11 +7,11 @@ from typing import Any
 
 from dishka import AsyncContainer, Provider, Scope
 
-from workfleet.errors import ConfigError
+from workfleet.errors import ConfigError, Problem
 from workfleet.observe.metrics.registry import MetricsRegistry
 
 from .builtins import Basis, BuiltIns, ready_values
-from .graph import build_graph
+from .graph import build_graph, provided_types
 from .hooks import check_hooks
 from .sections import section_provider
 
@@ -21,13 +21,27 @@ def container_of(basis: Basis, registry: MetricsRegistry, pools: Sequence[Provid
     composition = basis.composition
     providers: list[Provider] = [BuiltIns(basis), section_provider(composition), *pools]
     providers += [provider for module in composition.modules for provider in module.providers]
+    values = ready_values(basis, registry)
     if basis.replaced:
+        known = provided_types(providers) | set(values) | set(composition.registry.classes)
+        _check_replaced(basis.replaced, known)
         providers.append(_replacing(basis.replaced))
-    container = build_graph(providers, ready_values(basis, registry), composition.registry.classes)
+    container = build_graph(providers, values, composition.registry.classes)
     problems = check_hooks(composition.modules, container)
     if problems:
         raise ConfigError(problems)
     return container
+
+
+def _check_replaced(objects: dict[type[Any], Any], known: set[Any]) -> None:
+    """What nothing provides cannot be replaced: the test would go on with the real thing."""
+    problems = [
+        Problem(f"replace {kind.__qualname__}", "nothing provides this type, so no code would get the object")
+        for kind in objects
+        if kind not in known
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _replacing(objects: dict[type[Any], Any]) -> Provider:

@@ -15,7 +15,7 @@ from typing import Any
 from dishka import AsyncContainer
 
 from workfleet.enqueueing import Enqueueing
-from workfleet.errors import ConfigError, Problem
+from workfleet.errors import ConfigError, PayloadRejected, Problem
 from workfleet.model.declared import guards_of
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import Job, NewJob
@@ -23,7 +23,7 @@ from workfleet.model.outcome import RunPolicy
 from workfleet.payloads.codec import Codec, encode_result
 from workfleet.payloads.hints import Hints, read_hints
 from workfleet.ports.guards import Call, Guard
-from workfleet.queues.handlers import Handler, Returned
+from workfleet.queues.handlers import THREAD_TIMEOUT, Handler, Returned
 
 from .graph import check_parameters
 from .inject import Injected, run_here
@@ -57,26 +57,32 @@ class Compiler:
         on_timeout: str = "kill",
         finish: Callable[[JobRecord, object], Returned] | None = None,
     ) -> Handler:
-        """A runnable handler. Raises `ConfigError` for hints, injection, guards and timeouts that cannot work."""
+        """A runnable handler. Raises `ConfigError` for what cannot work: hints, types, injection, guards, timeouts."""
         hints = read_hints(code.fn, method=code.owner is not None)
         problems = check_parameters(self.container, code, hints.injected)
         in_thread = pool is None and not inspect.iscoroutinefunction(code.fn)
-        if in_thread and policy.timeout_ms is not None and on_timeout != "abandon":
-            problems.append(Problem(code.where, _THREAD_TIMEOUT))
+        problems += _unrunnable(code, policy, on_timeout, in_thread=in_thread)
         if problems:
             raise ConfigError(problems)
+        argument = hints.job_parameter or "job"
+        try:
+            payload = Codec(hints.payload if hints.job_parameter else Any, f"payload of {name}")
+            guards = self.make_guards(guards_of(code.fn), code.label, (argument,), hints.result)
+        except (PayloadRejected, ValueError) as error:
+            raise ConfigError(Problem(code.where, str(error))) from None
         if pool is not None:
-            invoke = self._guarded(code, hints, await self.in_pool(code, pool))
+            invoke = await self.in_pool(code, pool)
         else:
             invoke = await self._invocation(code, hints, in_thread=in_thread)
         return Handler(
             queue=queue,
             name=name,
-            payload=Codec(hints.payload if hints.job_parameter else Any, f"payload of {name}"),
+            payload=payload,
             policy=policy,
-            invoke=invoke,
+            invoke=_guarded(guards, code.label, argument, invoke),
             finish=finish or self.finish,
             in_thread=in_thread,
+            abandons=on_timeout == "abandon",
         )
 
     async def _invocation(self, code: Code, hints: Hints, *, in_thread: bool) -> Invoke:
@@ -86,22 +92,7 @@ class Compiler:
         async def invoke(job: Job[Any]) -> object:
             return await injected.call(job, run)
 
-        return self._guarded(code, hints, invoke)
-
-    def _guarded(self, code: Code, hints: Hints, invoke: Invoke) -> Invoke:
-        specs = guards_of(code.fn)
-        if not specs:
-            return invoke
-        name = hints.job_parameter or "job"
-        try:
-            guards = self.make_guards(specs, code.label, (name,), hints.result)
-        except ValueError as error:
-            raise ConfigError(Problem(code.where, str(error))) from None
-
-        async def run(job: Job[Any]) -> object:
-            return await around(guards, Call(code.label, {name: job}), partial(invoke, job))
-
-        return run
+        return invoke
 
     def finish(self, record: JobRecord, value: object) -> Returned:
         """A return value as a result. Returned `NewJob`s are enqueued in the step that settles the run; their ids
@@ -112,6 +103,16 @@ class Compiler:
             return Returned(encode_result(value, f"result of {record.name}"))
         follow_up = tuple(self.enqueueing.follow_up(job, record, index) for index, job in enumerate(jobs))
         return Returned(encode_result([job.id for job in follow_up], f"result of {record.name}"), follow_up)
+
+
+def _guarded(guards: Sequence[Guard], label: str, argument: str, invoke: Invoke) -> Invoke:
+    if not guards:
+        return invoke
+
+    async def run(job: Job[Any]) -> object:
+        return await around(guards, Call(label, {argument: job}), partial(invoke, job))
+
+    return run
 
 
 async def around(guards: Sequence[Guard], call: Call, invoke: Callable[[], Awaitable[object]]) -> object:
@@ -130,7 +131,14 @@ def _new_jobs(value: object) -> list[NewJob[Any]] | None:
     return None
 
 
-_THREAD_TIMEOUT = (
-    'it has a timeout but runs in a thread, which cannot be ended. Run it in a pool (pool="cpu"), make it `async def`, '
-    'or say on_timeout="abandon": then the job fails at its timeout and a late result is discarded'
-)
+def _unrunnable(code: Code, policy: RunPolicy, on_timeout: str, *, in_thread: bool) -> list[Problem]:
+    """What of a function's kind and its options cannot work together."""
+    if inspect.isasyncgenfunction(code.fn) or inspect.isgeneratorfunction(code.fn):
+        return [Problem(code.where, "it is a generator: a handler returns its result, it does not yield it")]
+    if on_timeout not in ("kill", "abandon"):
+        return [Problem(code.where, f"on_timeout={on_timeout!r}: it is 'kill' or 'abandon'")]
+    if in_thread and policy.timeout_ms is not None and on_timeout != "abandon":
+        return [Problem(code.where, THREAD_TIMEOUT)]
+    if on_timeout == "abandon" and not in_thread:
+        return [Problem(code.where, "on_timeout='abandon' is for a plain function in a thread; this one can be ended")]
+    return []

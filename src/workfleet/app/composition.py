@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from workfleet.errors import ConfigError, Problem
 from workfleet.modules.module import Module, in_order
 from workfleet.settings.core import JobOverride, Settings
-from workfleet.settings.load import load
+from workfleet.settings.load import load, load_isolated
 from workfleet.settings.loaded import Loaded
 
 from .app import App
 from .lifecycle_jobs import lifecycle_jobs
 from .locate import load_app
 from .registry import Registry, collect, with_extra
+
+Sections = Mapping[str, type[BaseModel]]
+Values = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,36 @@ class Composition:
 
 def compose(app: App, *, cli: Mapping[str, Any] | None = None, config: Path | None = None) -> Composition:
     """Load the settings and collect what is declared. Raises `ConfigError` with all problems that it can find."""
+
+    def read(sections: Sections, given: Values) -> Loaded:
+        return load(sections, given=given, cli=cli, config=config)
+
+    return _composed(app, read, lifecycle_jobs)
+
+
+def compose_isolated(app: App, said: Mapping[str, Any], place: str) -> Composition:
+    """As `compose`, but what a test says is the only setting: nothing of this machine is read, and the built-in jobs
+    are left out. `place` is where it was said."""
+
+    def read(sections: Sections, given: Values) -> Loaded:
+        return load_isolated(sections, given=given, said=said, place=place)
+
+    def only_queue(core: Settings) -> Registry:
+        return replace(lifecycle_jobs(core), handlers=[], schedules=[], classes=[])
+
+    return _composed(app, read, only_queue)
+
+
+def _composed(
+    app: App, read: Callable[[Sections, Values], Loaded], built_in: Callable[[Settings], Registry]
+) -> Composition:
     try:
         modules = in_order(app)
     except ValueError as error:
         raise ConfigError(Problem("modules", str(error))) from None
-    sections = {module.name: module.settings for module in modules if module.settings is not None}
-    loaded = load(sections, given=_given(modules), cli=cli, config=config)
+    loaded = read({module.name: module.settings for module in modules if module.settings is not None}, _given(modules))
     registry = collect(modules, loaded.core.packages, loaded.core.default_queue)
-    registry = with_extra(registry, lifecycle_jobs(loaded.core))
+    registry = with_extra(registry, built_in(loaded.core))
     jobs = {entry.name for entry in registry.handlers} | {entry.name for entry in registry.schedules}
     loaded = loaded.with_names(jobs=jobs, pools=[*(mark.name for _, mark in registry.processes), "cpu"])
     return Composition(app, tuple(modules), loaded, registry)

@@ -18,6 +18,7 @@ from workfleet.errors import ConfigError, Problem
 from workfleet.ids import derived_id
 from workfleet.model.durations import duration_ms, format_duration
 from workfleet.model.jobs import JobRecord
+from workfleet.model.jobtypes import JobType, NewJob
 from workfleet.model.outcome import RunPolicy
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.setting import Setting
@@ -142,6 +143,7 @@ def to_queue(target: QueueTarget, enqueueing: Enqueueing) -> Callable[[JobRecord
         if "id" not in target.options:
             job.id = derived_id(run.id, 0)
         job.housekeeping = run.housekeeping
+        enqueueing.seen(NewJob(JobType(job.name, object, object, queue=job.queue), value, target.options), job)
         return Returned(encode_result([job.id], f"result of {run.name}"), (job,))
 
     return finish

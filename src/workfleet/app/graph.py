@@ -42,7 +42,7 @@ def build_graph(
     own = Provider(scope=Scope.APP)
     for kind in values:
         own.from_context(provides=kind, scope=Scope.APP)
-    provided = _provided(providers)
+    provided = provided_types(providers)
     for cls in classes:
         if cls not in provided:
             try:
@@ -55,8 +55,9 @@ def build_graph(
         raise ConfigError(graph_problem(error)) from None
 
 
-def _provided(providers: Sequence[Provider]) -> set[Any]:
-    return {factory.provides.type_hint for provider in providers for factory in provider.factories}
+def provided_types(providers: Sequence[Provider]) -> set[Any]:
+    """The types that these providers provide, be it under another name of something else."""
+    return {each.provides.type_hint for provider in providers for each in (*provider.factories, *provider.aliases)}
 
 
 def graph_problem(error: Exception) -> Problem:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 from dishka import AsyncContainer
 
@@ -16,21 +17,28 @@ from .graph import check_parameters, split_hint
 from .registry import Code
 
 
-async def call_hooks(
-    modules: Iterable[Module], when: Hook, container: AsyncContainer, *, on_error: Literal["raise", "collect"] = "raise"
-) -> list[str]:
-    """Call one kind of hooks of all modules. With "collect" one that fails does not keep the others from being
-    called, and
-    what failed is returned."""
-    failed = []
+async def call_hooks(modules: Iterable[Module], when: Hook, container: AsyncContainer) -> None:
+    """Call one kind of hooks of all modules, in order. The first that raises ends it."""
     for module in modules:
         for fn in module.hooks[when]:
+            await _call(fn, container)
+
+
+async def end_hooks(modules: Iterable[Module], when: Hook, container: AsyncContainer, limit_ms: int) -> list[str]:
+    """Call one kind of hooks at the end of a process, within `limit_ms` for all of them. One that fails does not keep
+    the others from being called; what failed is returned."""
+    failed = []
+    until = asyncio.get_running_loop().time() + limit_ms / 1000
+    for module in modules:
+        for fn in module.hooks[when]:
+            where = f"{module.name}.on_{when} ({fn.__qualname__})"
+            scope = asyncio.timeout_at(until)
             try:
-                await _call(fn, container)
-            except Exception as error:  # the boundary around user code at the end of a process
-                if on_error == "raise":
-                    raise
-                failed.append(f"{module.name}.on_{when} ({fn.__qualname__}): {error!r}")
+                async with scope:
+                    await _call(fn, container)
+            except Exception as error:  # noqa: BLE001 - the boundary around user code at the end of a process
+                late = f"was ended: all hooks of this kind have {limit_ms} ms"
+                failed.append(f"{where}: {late if scope.expired() else repr(error)}")
     return failed
 
 

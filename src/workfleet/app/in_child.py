@@ -8,11 +8,12 @@ is opened only if something asks for it, and nothing is claimed or fired here.
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from dishka import AsyncContainer, Provider, Scope
 
 from workfleet.bus import Bus
@@ -21,6 +22,7 @@ from workfleet.errors import HandlerNotFound, PoolError
 from workfleet.model.jobtypes import Job
 from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.payloads.codec import encode_result
 from workfleet.payloads.hints import read_hints
 from workfleet.pools.child_context import CallContext, current
 from workfleet.pools.registry import Pools
@@ -103,11 +105,21 @@ class _ChildRun:
     def log(self, line: str) -> None:
         self._call.log(str(line))
 
-    async def progress(self, value: object) -> None:
-        self._call.progress(value)
+    def progress(self, value: object) -> Awaitable[None]:
+        # Encoded here, where the handler is, so that it and not the parent hears of what is no JSON.
+        self._call.progress(msgspec.json.decode(encode_result(value, "progress")))
+        return _Said()
 
     def cancelled(self) -> bool:
         return False  # a child whose run is over is killed: there is nothing to ask
+
+
+class _Said:
+    """Awaited, it is there at once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
 
 
 def _job(facts: Mapping[str, Any], data: Any) -> Job[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -38,7 +39,7 @@ def metric_services(
     registry: MetricsRegistry,
     store: MetricStore,
     *,
-    worker: str,
+    index: int,
     clock: Clock,
     publish: Callable[[Event], None],
 ) -> list[Service]:
@@ -61,7 +62,8 @@ def metric_services(
         ),
     ]
     if settings.collection.enabled:
-        labels = {"worker": worker.rpartition(":")[0] or worker}
+        # Not the worker's id, which is another one after every restart: its place lasts, and so do its series.
+        labels = {"host": socket.gethostname(), "worker": str(index)}
         services.append(
             ProcessCollector(
                 registry,

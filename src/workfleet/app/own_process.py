@@ -14,7 +14,7 @@ from workfleet.ids import new_token
 from workfleet.observe.logs.subscriber import LogSubscriber
 from workfleet.ports.stores import Store
 from workfleet.settings.sections import LogSettings
-from workfleet.stores.open import open_store
+from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board, BoardEntry
 from workfleet.supervision.keeper_thread import KeeperThread
 from workfleet.supervision.service import Service
@@ -36,32 +36,46 @@ async def run_here(app: App, *, until_idle: bool) -> None:
     composition = compose(app)
     configure_logs(composition.loaded.section("log", LogSettings))
     bus.subscribe(LogSubscriber())
-    board = Board.create(slots=_SLOTS, clock=clock)
+    # No thread can reach a store in memory: the worker renews there what it holds itself.
+    board = None if composition.store_url == MEMORY else Board.create(slots=_SLOTS, clock=clock)
     worker = f"{socket.gethostname()}-{os.getpid()}-0-{new_token()[:8]}"
     basis = Basis(composition, clock, bus, worker, open_store, board)
 
     def keeper(runtime: Runtime) -> list[Service]:
-        async def own_store() -> Store:
-            return await open_store(composition.store_url, app=app.name, clock=clock, create=False)
-
-        def lost(_board: Board, entry: BoardEntry) -> None:
-            if entry.kind == "job":
-                runtime.exchange.lose(entry.claim)
-
-        lease_ms = milliseconds(composition.core.lease)
-        return [KeeperThread(own_store, board, lease_ms=lease_ms, clock=clock, publish=bus.publish, on_lost=lost)]
+        return [] if board is None else [_keeper_of(runtime, board)]
 
     runtime = Runtime(basis, RuntimeOptions(worker=worker, configure_logs=configure_logs, extra_services=keeper))
+    try:
+        await runtime.start()
+        await _until_told(runtime, until_idle=until_idle)
+    finally:
+        if board is not None:
+            board.close()
+
+
+async def _until_told(runtime: Runtime, *, until_idle: bool) -> None:
     stop = asyncio.Event()
-    await runtime.start()
     with _signals(stop):
         if until_idle:
             IdleWatch(runtime).start(stop.set)
         try:
             await stop.wait()
         finally:
-            await runtime.stop(milliseconds(composition.core.shutdown_timeout))
-            board.close()
+            await runtime.stop(milliseconds(runtime.composition.core.shutdown_timeout))
+
+
+def _keeper_of(runtime: Runtime, board: Board) -> KeeperThread:
+    composition, clock = runtime.composition, runtime.clock
+
+    async def own_store() -> Store:
+        return await open_store(composition.store_url, app=composition.app.name, clock=clock, create=False)
+
+    def lost(_board: Board, entry: BoardEntry) -> None:
+        if entry.kind == "job":
+            runtime.exchange.lose(entry.claim)
+
+    lease_ms = milliseconds(composition.core.lease)
+    return KeeperThread(own_store, board, lease_ms=lease_ms, clock=clock, publish=runtime.bus.publish, on_lost=lost)
 
 
 class _signals:  # noqa: N801 - used as a statement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Annotated, Any
@@ -135,20 +134,12 @@ class _Listener:
 
     def __init__(self, job: Job[Any]) -> None:
         self._job = job
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def log(self, entry: Any) -> None:
         self._job.log(str(entry))
 
     def progress(self, value: Any) -> None:
-        task = asyncio.ensure_future(self._job.progress(value))
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # a stale claim ends the run by itself
+        _ = self._job.progress(value)  # sent without being awaited; a stale claim ends the run by itself
 
 
 def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:

@@ -36,7 +36,9 @@ class Code:
     @property
     def label(self) -> str:
         """`Class.method` or `function`: the default name of a schedule."""
-        return f"{self.owner.__name__}.{self.attribute}" if self.owner else str(self.fn.__qualname__)
+        if self.owner is not None:
+            return f"{self.owner.__name__}.{self.attribute}"
+        return str(self.fn.__qualname__).rpartition("<locals>.")[2]
 
 
 @dataclass(frozen=True)

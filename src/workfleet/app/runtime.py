@@ -18,6 +18,8 @@ from workfleet.errors import ConfigError, Problem, StoreUnavailable
 from workfleet.events import Declared, SettingIgnored, WorkerDraining, WorkerReady, WorkerStarting, WorkerStopped
 from workfleet.health.lag import LoopLagSampler
 from workfleet.model.fleet import WorkerRecord
+from workfleet.model.schedules import ScheduleRecord
+from workfleet.modules.module import Module
 from workfleet.observe.logs.context import bind_job
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
@@ -28,6 +30,7 @@ from workfleet.queues.exchange import Exchange
 from workfleet.queues.handlers import HandlerTable
 from workfleet.queues.pruner import Pruner
 from workfleet.queues.reaper import Reaper
+from workfleet.queues.renewal import Renewal
 from workfleet.queues.runner import Runner
 from workfleet.schedules.at_start import run_per_process, run_per_release
 from workfleet.schedules.process_local import ProcessLocalScheduler
@@ -49,13 +52,17 @@ from .graph import close_graph
 from .guarding import GuardMaker
 from .handlers import build_handlers, define_all, unknown_policy
 from .health import StoreProbe
-from .hooks import call_hooks
+from .hooks import call_hooks, end_hooks
 from .metrics import metric_services
 from .policies import milliseconds
 from .pooling import Pooling
 from .progress import LoopProgress, NoBoard
 from .registry import Code
 from .threads import HandlerThreads
+
+
+_LEAST_MS = 500
+"""What ending a service may take, also when the budget is used up: cancelling takes a moment."""
 
 
 class PoolSource(Protocol):
@@ -75,6 +82,7 @@ class RuntimeOptions:
     announce: bool = True
     """Whether it speaks for its process group in the start log."""
     queues: tuple[str, ...] | None = None
+    index: int = 0
     processes: int = 1
     """How many workers share this machine with it: "auto" pools are divided by it."""
     locator: str | None = None
@@ -84,7 +92,9 @@ class RuntimeOptions:
     pooling: PoolSource | None = None
     """Where pools come from; None: child processes."""
     driven: bool = False
-    """A test moves the clock: nothing runs by itself but what was claimed."""
+    """A test moves the clock and says when jobs are claimed: nothing else runs by itself."""
+    draw: Callable[[], float] = random.random
+    """The random number of a backoff's jitter."""
     configure_logs: Callable[[LogSettings], None] = field(default=lambda _settings: None)
     extra_services: Callable[[Runtime], list[Service]] = field(default=lambda _runtime: [])
 
@@ -107,7 +117,8 @@ class Runtime:
         self._container: AsyncContainer | None = None
         self._services = ServiceGroup("worker", [], clock=self.clock, publish=self.bus.publish)
         self._sources = ServiceGroup("sources", [], clock=self.clock, publish=self.bus.publish)
-        self._modules_started = self._registered = False
+        self._begun: list[Module] = []
+        """Modules whose initialisation has begun, the last first."""
 
     async def start(self) -> None:
         """Start everything. Raises `ConfigError`, `StoreUnavailable` and what user code raises; nothing is left
@@ -127,20 +138,21 @@ class Runtime:
             publish(SettingIgnored(warning=warning))
         scheduler = await self.container.get(SchedulerSettings)
         self.definitions = define_all(composition, scheduler)
-        self.store = await self.container.get(Store)
-        self._modules_started = True
-        await call_hooks(composition.modules, "init", self.container)
+        self.store: Store = await self.container.get(Store)
+        for module in composition.modules:
+            self._begun.insert(0, module)
+            await call_hooks([module], "init", self.container)
         table = await build_handlers(composition, compiler, self.definitions, scheduler, self.options.queues)
         self.table = table
-        self.threads.resize(sum(table.concurrency.values()))
         reaper = self._reaper()
         await reaper.bury()
         await call_hooks(composition.modules, "bootstrap", self.container)
-        await self._announce(scheduler)
-        await self._register(table)
-        await self._start_services(table, reaper)
+        stored = await self._announce(scheduler)
         if composition.core.scheduler_enabled:
-            await self._run_at_start()
+            await self._run_at_start(stored)
+        await self._make_services(table, reaper)
+        await self.store.fleet.register(self._record)
+        self._start_services()
         self.ready = True
         publish(WorkerReady(worker=self.options.worker, queues=", ".join(sorted(table.queues)) or "no queue"))
 
@@ -174,12 +186,14 @@ class Runtime:
         report."""
         deadline = self.clock.monotonic() + timeout_ms / 1000
         self.bus.publish(WorkerDraining(worker=self.options.worker, active=self.exchange.active, timeout_ms=timeout_ms))
-        refused = list(await self._sources.stop(_left_ms(self.clock, deadline) // 10))
-        self.problems += await call_hooks(self.composition.modules, "drain", self.container, on_error="collect")
+        refused = list(await self._sources.stop(max(_left_ms(self.clock, deadline) // 10, _LEAST_MS)))
+        # The running jobs need the budget more than hooks do.
+        limit_ms = _left_ms(self.clock, deadline) // 2
+        self.problems += await end_hooks(self._begun, "drain", self.container, limit_ms)
         given_back = await self.exchange.drain(max(deadline - self.clock.monotonic(), 0))
-        refused += await self._services.stop(max(_left_ms(self.clock, deadline), 1_000))
+        refused += await self._services.stop(max(_left_ms(self.clock, deadline), _LEAST_MS))
         await self._forget()
-        await self.close()
+        await self.close(max(_left_ms(self.clock, deadline), _LEAST_MS))
         totals = self.exchange.totals
         stopped = WorkerStopped(
             worker=self.options.worker,
@@ -191,14 +205,15 @@ class Runtime:
         self.bus.publish(stopped)
         return stopped
 
-    async def close(self) -> None:
-        """Stop what runs and close what is open, in reverse order. Safe to call at any stage of a start."""
+    async def close(self, hooks_ms: int = 5_000) -> None:
+        """Stop what runs and close what is open, in reverse order. Safe to call at any stage of a start.
+
+        `hooks_ms` is how long the modules' shutdown hooks may take, all together.
+        """
         for group in (self._sources, self._services):
             await group.stop(1_000)
-        if self._modules_started:
-            self._modules_started = False
-            modules = reversed(self.composition.modules)
-            self.problems += await call_hooks(modules, "shutdown", self.container, on_error="collect")
+        begun, self._begun = self._begun, []
+        self.problems += await end_hooks(begun, "shutdown", self.container, hooks_ms) if begun else []
         if self._container is not None:
             container, self._container = self._container, None
             self.problems += await close_graph(container)
@@ -225,7 +240,7 @@ class Runtime:
             clock=clock,
             publish=publish,
             bind=bind_job,
-            draw=random.random,
+            draw=self.options.draw,
             unknown=unknown_policy(self.composition),
         )
         return Exchange(
@@ -240,15 +255,25 @@ class Runtime:
             publish=publish,
         )
 
-    async def _start_services(self, table: HandlerTable, reaper: Reaper) -> None:
+    async def _make_services(self, table: HandlerTable, reaper: Reaper) -> None:
         """Two groups: the sources of new work stop first, everything that finishes and keeps it last."""
+        self._record = WorkerRecord(
+            id=self.options.worker,
+            identity=own_identity(),
+            queues=tuple(table.queues),
+            release=self.composition.release,
+        )
         clock, publish = self.clock, self.bus.publish
         self.exchange = self._make_exchange(table)
+        if self.options.driven:
+            self.exchange.pause()
         self.scheduler = self._make_scheduler()
         kept = [self.exchange] if self.options.driven else await self._keepers(reaper)
         timers = [] if self.options.driven else self._timers()
         self._services = ServiceGroup("worker", kept, clock=clock, publish=publish)
         self._sources = ServiceGroup("sources", timers, clock=clock, publish=publish)
+
+    def _start_services(self) -> None:
         self._tasks = [asyncio.create_task(group.serve(), name=group.name) for group in (self._services, self._sources)]
 
     async def _keepers(self, reaper: Reaper) -> list[Service]:
@@ -261,7 +286,7 @@ class Runtime:
             metrics,
             self.registry,
             await self.container.get(MetricStore),
-            worker=self.options.worker,
+            index=self.options.index,
             clock=clock,
             publish=publish,
         )
@@ -273,6 +298,13 @@ class Runtime:
             self.probe,
             reaper,
             Pruner(store.jobs, clock),
+            Renewal(
+                store.jobs,
+                self.exchange.unnoted,
+                self.exchange.lose,
+                lease_ms=milliseconds(self.composition.core.lease),
+                clock=clock,
+            ),
             *self.options.extra_services(self),
             self.exchange,
         ]
@@ -295,13 +327,14 @@ class Runtime:
             wake=self.exchange.wake,
         )
 
-    async def _announce(self, scheduler: SchedulerSettings) -> None:
+    async def _announce(self, scheduler: SchedulerSettings) -> list[ScheduleRecord]:
+        """Bring the schedules into the store and tell what there is. Returns what the store has."""
         composition, publish = self.composition, self.bus.publish
         now = await self.store.now_ms()
         shared = [anchored(d.record, now) for d in self.definitions if not d.per_process]
         stored = await self.store.schedules.merge(shared)
         if not self.options.announce:
-            return
+            return stored
         registry = composition.registry
         publish(
             WorkerStarting(
@@ -315,28 +348,20 @@ class Runtime:
         if scheduler.log_registered_jobs:
             for line in start_lines(composition, self.definitions, stored):
                 publish(Declared(line=line))
-
-    async def _register(self, table: HandlerTable) -> None:
-        self._record = WorkerRecord(
-            id=self.options.worker,
-            identity=own_identity(),
-            queues=tuple(table.queues),
-            release=self.composition.release,
-        )
-        await self.store.fleet.register(self._record)
-        self._registered = True
+        return stored
 
     async def _forget(self) -> None:
         """Take our record out, unless a job is still ours: then the record is how others find out that we are gone."""
-        if self._registered and not self.exchange.active:
+        if not self.exchange.active:
             try:
                 await self.store.fleet.forget(self.options.worker)
             except StoreUnavailable as error:
                 self.problems.append(f"the worker's record stays until others see that it is gone: {error}")
 
-    async def _run_at_start(self) -> None:
+    async def _run_at_start(self, stored: Sequence[ScheduleRecord]) -> None:
         store, worker = self.store, self.options.worker
-        enabled = [d for d in self.definitions if d.record.enabled]
+        paused = {record.name for record in stored if record.paused}
+        enabled = [d for d in self.definitions if d.record.enabled and d.record.name not in paused]
         per_process = [d.record for d in enabled if d.run_on_start == "process"]
         per_release = [d.record for d in enabled if d.run_on_start == "release"]
         if per_release and not self.composition.release:
@@ -345,7 +370,6 @@ class Runtime:
             raise ConfigError(Problem("WORKER_RELEASE", message))
         await run_per_process(per_process, store.jobs, worker=worker)
         await run_per_release(per_release, store.jobs, store.keys, release=self.composition.release)
-        self.exchange.wake()
 
 
 def _left_ms(clock: Clock, deadline: float) -> int:

@@ -12,12 +12,12 @@ import traceback
 
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
-from workfleet.errors import WorkfleetError
+from workfleet.errors import ConfigError, Problem, WorkfleetError
 from workfleet.events import WorkerStopped
 from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
 from workfleet.settings.sections import LogSettings
-from workfleet.stores.open import open_store
+from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board
 from workfleet.supervision.control import (
     Bye,
@@ -79,11 +79,16 @@ class Worker:
         order, clock, bus = self._order, SystemClock(), Bus()
         composition = composition_of(order.app, order.config)
         bus.subscribe(LogSubscriber())
+        if composition.store_url == MEMORY:
+            # Its supervisor could neither renew nor recover what only this process knows.
+            message = "a store in memory is for tests and App.run(): `workfleet run` needs one that processes share"
+            raise ConfigError(Problem("WORKER_STORE", message, MEMORY))
         basis = Basis(composition, clock, bus, order.worker_id, open_store, Board.attach(order.board_fd, clock=clock))
         options = RuntimeOptions(
             worker=order.worker_id,
             announce=order.index == 0 and order.restarts == 0,
             queues=order.queues,
+            index=order.index,
             processes=order.processes,
             locator=order.app,
             config=order.config,

@@ -10,9 +10,10 @@ from ..settings.report import as_json as settings_documents
 from ..settings.report import check_text, show_text
 from ..settings.sections import SchedulerSettings
 from .failures import tell
+from .located import locator_of, settings_of
 from .options import CONTEXT, Where, app_argument, json_option
 from .output import lines_of, write, write_json
-from .project import composition_of, locator_of, settings_of
+from .project import composition_of
 
 _GIVEN = click.option("--given", is_flag=True, help="Leave out what has its default.")
 

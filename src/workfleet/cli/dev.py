@@ -30,7 +30,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command("dev")
-@app_argument
 @click.option("--queues", metavar="A,B", help="Only these queues. (WORKER_QUEUES)")
 @click.option(
     "--shutdown-timeout",
@@ -40,6 +39,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     help="For running jobs to end before a restart; they then run again.",
 )
 @log_options
+@app_argument
 def dev(
     *, where: Where, queues: str | None, shutdown_timeout: str, log_level: str | None, log_format: str | None
 ) -> int:

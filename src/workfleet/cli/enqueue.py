@@ -17,9 +17,10 @@ from ..model.jobtypes import JobType, NewJob
 from ..model.options import JobOptions
 from ..payloads.codec import Codec
 from .failures import tell
+from .located import settings_of
 from .options import Where, app_option
 from .output import write
-from .project import Target, opened, settings_of, target_of
+from .project import Target, opened, target_of
 
 
 @click.command("enqueue")
@@ -61,6 +62,7 @@ def enqueue(
     job = _job(target, queue, name, value, options)
     ref = run_loop(lambda: _put(target, job))
     write(ref.id)
+    _tell_if_unknown(target, queue, name)
     if not ref.created:
         tell("already there: nothing was added")
     return 0
@@ -89,14 +91,21 @@ def _target(where: Where) -> Target:
 
 
 def _job(target: Target, queue: str, name: str, value: Any, options: JobOptions) -> NewJob[Any]:
-    handlers = target.composition.registry.handlers if target.composition else []
-    for entry in handlers:
-        if (entry.queue, entry.name) == (queue, name):
+    for entry in _handlers(target, queue):
+        if entry.name == name:
             return NewJob(entry.job.on(queue), _typed(entry, value), options)
-    known = sorted(entry.name for entry in handlers if entry.queue == queue)
-    if known:
-        tell(f"{target.app} has no handler {name!r} on queue {queue!r}, only {', '.join(known)}: added all the same")
     return NewJob(JobType(name, object, object, queue=queue), value, options)
+
+
+def _tell_if_unknown(target: Target, queue: str, name: str) -> None:
+    known = sorted(entry.name for entry in _handlers(target, queue))
+    if known and name not in known:
+        tell(f"{target.app} has no handler {name!r} on queue {queue!r}, only {', '.join(known)}: added all the same")
+
+
+def _handlers(target: Target, queue: str) -> list[HandlerEntry]:
+    handlers = target.composition.registry.handlers if target.composition else []
+    return [entry for entry in handlers if entry.queue == queue]
 
 
 def _typed(entry: HandlerEntry, value: Any) -> Any:

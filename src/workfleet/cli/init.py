@@ -93,7 +93,7 @@ def init(*, folder: Path) -> int:
 def _check_free(folder: Path, files: dict[str, str]) -> None:
     taken = [file for file in (*files, "workfleet.yml") if (folder / file).exists()]
     if taken:
-        raise UsageError(f"{folder} has {' and '.join(taken)} already, and init overwrites nothing: take another")
+        raise UsageError(f"{folder} has {' and '.join(taken)} already; init overwrites nothing: take another folder")
     pyproject = folder / "pyproject.toml"
     try:
         named = pyproject.is_file() and "workfleet" in tomllib.loads(pyproject.read_text("utf-8")).get("tool", {})

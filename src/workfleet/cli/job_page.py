@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..model.jobs import FINISHED, Attempt, JobRecord, JobState
 from .output import at, indented, lines_of, near, plain, took, write, write_facts
-from .summary import reason
+from .summary import reason, told
 
 _ATTEMPTS = 20
 
@@ -66,10 +66,7 @@ def _timeline(job: JobRecord, now_ms: int) -> Iterator[str]:
 
 
 def _attempt(attempt: Attempt) -> str:
-    why = ""
-    if attempt.failure is not None:
-        kind = f"{attempt.failure.type}: " if attempt.failure.type else ""
-        why = f": {plain(kind + attempt.failure.message)}"
+    why = f": {plain(told(attempt.failure))}" if attempt.failure else ""
     where = f" on {plain(attempt.worker)}" if attempt.worker else ""
     spent = took(max(attempt.ended_ms - attempt.started_ms, 0))
     return f"{at(attempt.started_ms)}  attempt {attempt.number}{where}, {attempt.outcome} after {spent}{why}"

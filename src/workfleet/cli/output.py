@@ -25,6 +25,9 @@ _STYLES = {
     "draining": "yellow",
     "paused": "yellow",
 }
+_TITLE = "bold"
+_GAP = "  "
+_NARROWEST = 20
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
 
@@ -39,20 +42,22 @@ def write_json(document: object) -> None:
 
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under titles; a title that begins with `>` is of a column of numbers. On a terminal it fits the width, where
-    the last column gives way; elsewhere nothing is ever cut."""
-    body = [[plain(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _rich_table(titles, body)
-        return
-    lines = [[title.lstrip(">") for title in titles], *body]
+    """Rows under titles; a title that begins with `>` is of a column of numbers.
+
+    On a terminal the last column is cut to the width. Nothing else is ever cut, so that an id can be copied.
+    """
+    lines = [[title.lstrip(">") for title in titles], *([plain(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+
+    def padded(line: Sequence[str]) -> list[str]:
+        columns = zip(titles, line, widths, strict=True)
+        return [cell.rjust(width) if title.startswith(">") else cell.ljust(width) for title, cell, width in columns]
+
+    if sys.stdout.isatty():
+        _write_coloured([padded(line) for line in lines], sum(widths[:-1]) + len(_GAP) * (len(widths) - 1))
+        return
     for line in lines:
-        cells = (
-            cell.rjust(width) if title.startswith(">") else cell.ljust(width)
-            for title, cell, width in zip(titles, line, widths, strict=True)
-        )
-        print("  ".join(cells).rstrip())
+        print(_GAP.join(padded(line)).rstrip())
 
 
 def write_facts(facts: Iterable[tuple[str, str]]) -> None:
@@ -110,20 +115,19 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _rich_table(titles: Sequence[str], rows: list[list[str]]) -> None:
+def _write_coloured(lines: Sequence[Sequence[str]], before_last: int) -> None:
     from rich.console import Console  # not where a program reads: it costs a third of such a command's time
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, title in enumerate(titles):
-        last = number == len(titles) - 1
-        table.add_column(
-            title.lstrip(">"),
-            justify="right" if title.startswith(">") else "left",
-            no_wrap=True,
-            overflow="ellipsis" if last else "ignore",
-        )
-    for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    left = max(console.width - before_last, _NARROWEST)
+    for number, line in enumerate(lines):
+        text = Text()
+        for cell in (*line[:-1], _cut(line[-1].rstrip(), left)):
+            text.append(cell, _TITLE if number == 0 else _STYLES.get(cell.strip(), "")).append(_GAP)
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,12 +1,12 @@
 """`workfleet probe live|ready|startup`: judges the supervisor's status file. Standard library only, and little of it.
 
 The file's format, its places and how each check judges are defined at the head of `workfleet/app/status.py`; nothing
-else of the product may be imported here, and neither argparse nor pathlib, which cost more than the rest together.
+else of the product may be imported here, and neither argparse, pathlib nor (unless asked for JSON) json, which cost
+more than the rest together.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -131,7 +131,7 @@ def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
     for place in places:
         try:
             with open(place, "rb") as file:
-                status = json.load(file)
+                status = decoded(file.read())
             if not isinstance(status, dict) or not isinstance(status.get("written_ms"), int):
                 raise ValueError("no status file")
         except FileNotFoundError:
@@ -145,6 +145,34 @@ def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
         return best[0], best[1], ""
     hint = "is the fleet running? (--status-file and WORKER_STATUS_FILE name another place)"
     return places[0], None, problem or f"there is no status file {places[0]}: {hint}"
+
+
+class _Scanning:
+    """What the interpreter's JSON scanner is told: nothing unusual."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def decoded(document: bytes) -> object:
+    """A JSON document. Raises ValueError or RecursionError.
+
+    `json` costs as much as starting Python (it imports `re`, and that `enum`), its scanner in C nothing. Whatever the
+    scanner does not take at once, `json` judges: white space, an error, or another Python that has no such scanner.
+    """
+    text = document.decode()
+    try:
+        from _json import make_scanner
+
+        value, end = make_scanner(_Scanning)(text, 0)  # type: ignore[arg-type]
+        if end == len(text):
+            return value
+    except (ImportError, TypeError, StopIteration, ValueError):
+        pass
+    import json
+
+    return json.loads(text)
 
 
 def judge(check: str, status: dict[str, object], max_age_ms: int, now_mono_ms: int) -> tuple[int | None, str]:
@@ -220,6 +248,8 @@ def _report(options: Options, path: str, status: dict[str, object], age_ms: int 
     workers = status.get("workers")
     workers = workers if isinstance(workers, list) else []
     if options.json:
+        import json
+
         document = {
             "check": options.check,
             "ok": passed,
@@ -233,6 +263,8 @@ def _report(options: Options, path: str, status: dict[str, object], age_ms: int 
         return OK if passed else FAILED
     _print(f"{options.check}: {'ok' if passed else reason}")
     if options.verbose:
+        import json
+
         _print(f"  app {status.get('app', '?')}, {path}, {'?' if age_ms is None else age_ms} ms old")
         for worker in workers:
             _print(f"  worker {json.dumps(worker)}")

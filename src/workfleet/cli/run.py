@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from ..app.loops import run_loop
 from ..app.supervisor.options import SupervisorOptions
 from ..errors import ConfigError, UsageError
 from ..observe.logs.setup import LogOptions, configure_logging
 from ..settings.loaded import Loaded
 from ..settings.sections import LogSettings
 from ..settings.store import store_scheme
+from .located import required_locator, settings_of
 from .options import Command, Where, app_argument
-from .project import required_locator, settings_of
 from .supervise import supervise
 
 _LEVELS = click.Choice(["debug", "info", "warning", "error", "critical"], case_sensitive=False)
@@ -31,13 +31,13 @@ def log_options(command: Command) -> Command:
 
 
 @click.command("run")
-@app_argument
 @click.option("--processes", metavar="N", type=click.IntRange(1, 1024), help="Worker processes. (WORKER_PROCESSES, 1)")
 @click.option("--queues", metavar="A,B", help="Only these queues. (WORKER_QUEUES)")
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to do, with a summary.")
 @click.option("--fail-on-failed", is_flag=True, help="With --until-idle: exit 1 when a job failed.")
 @click.option("--shutdown-timeout", metavar="DURATION", help="For running jobs to end. (WORKER_SHUTDOWN_TIMEOUT, 25s)")
 @log_options
+@app_argument
 def run(
     *,
     where: Where,
@@ -71,7 +71,7 @@ def run(
         "log.level": log_level,
         "log.format": log_format,
     }
-    loaded = settings_of(where, **given)
+    loaded = settings_of(where, given)
     locator = required_locator(where, loaded)
     _check_store(loaded)
     options = SupervisorOptions(
@@ -88,7 +88,8 @@ def run(
         LogOptions(format=logs.format, level=logs.level, levels=dict(logs.levels)), user_code=False
     )
     try:
-        return run_loop(lambda: supervise(options))
+        # The standard loop: uvloop keeps SIGCHLD, by which the supervisor sees its children end, to itself.
+        return asyncio.run(supervise(options))
     finally:
         setup.close()
 

@@ -20,7 +20,7 @@ from ..supervision.identity import is_alive
 from .documents import counts_document, instant
 from .failures import tell
 from .options import Where, app_argument, json_option
-from .output import count, rough, write, write_facts, write_json, write_table
+from .output import rough, write, write_facts, write_json, write_table
 from .project import Target, opened, target_of
 from .queues import QUEUE_TITLES, known_queues, queue_row
 
@@ -112,13 +112,13 @@ def _fires_at(record: ScheduleRecord) -> int | None:
 
 def _write(target: Target, fleet: Status | None, why_not: str | None, work: _Work) -> None:
     overdue = ", ".join(f"{name} by {rough(ms)}" for name, ms in sorted(work.overdue.items()))
-    schedules = count(work.schedules, "schedule") + (f", overdue: {overdue}" if overdue else "")
+    schedules = f"{work.schedules}" + (f", overdue: {overdue}" if overdue else "")
     write_facts(
         [
             ("app", target.app),
             ("store", target.store_url if work.store_error is None else ""),
             ("fleet", _fleet(fleet) if fleet is not None and why_not is None else f"not running: {why_not}"),
-            ("time", "" if work.store_error else schedules),
+            ("schedules", "" if work.store_error else schedules),
         ]
     )
     if fleet is not None and why_not is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..app.supervisor.options import Summary
-from ..model.jobs import JobRecord, JobState
+from ..model.jobs import Failure, JobRecord, JobState
 from ..ports.stores import JobQuery, Store
 from .output import plain, write
 
@@ -29,20 +29,27 @@ def reason(job: JobRecord) -> str:
     """Why a job failed, in one line."""
     if job.failure is None:
         return job.outcome or "failed"
-    kind = f"{job.failure.type}: " if job.failure.type else ""
-    text = plain(f"{kind}{job.failure.message}") or job.failure.code
+    text = plain(told(job.failure))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def told(failure: Failure) -> str:
+    """A failure's message, with its type where that is not ours: `KeyError: 'name'` says more than `'name'`."""
+    kind = f"{failure.type}: " if failure.code == "raised" and failure.type else ""
+    return f"{kind}{failure.message}" or failure.code
 
 
 def write_summary(summary: Summary, failed: list[tuple[str, str]], seconds: float) -> None:
     """Write it to standard output."""
+    # A job that the supervisor failed, because its worker died with it once too often, is in the store only.
+    failures = max(summary.failed, len(failed))
     done = (
         f"{summary.completed} done",
-        f"{summary.failed} failed",
+        f"{failures} failed",
         f"{summary.given_back} given back",
         f"{summary.crashes} {'crash' if summary.crashes == 1 else 'crashes'}",
     )
-    nothing = not (summary.completed or summary.failed or summary.given_back or summary.crashes)
+    nothing = not (summary.completed or failures or summary.given_back or summary.crashes)
     write(f"{'nothing to do: ' if nothing else ''}{', '.join(done)}, in {seconds:.1f} s")
     for job, why in failed[:_SHOWN]:
         write(f"  {plain(job)}: {why}")

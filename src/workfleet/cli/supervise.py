@@ -64,10 +64,11 @@ async def supervise(options: SupervisorOptions) -> int:
     for trouble in (*summary.refused, *summary.problems):
         tell(f"Error: {trouble}")
     # A run that never reached its store has been told why.
-    if options.until_idle and seen.url:
-        failed = await _failed(seen, started_ms, clock) if summary.failed else []
-        write_summary(summary, failed, clock.monotonic() - started)
-    return code
+    if not (options.until_idle and seen.url):
+        return code
+    failed = await _failed(seen, started_ms, clock) if summary.failed or summary.crashes else []
+    write_summary(summary, failed, clock.monotonic() - started)
+    return 1 if options.fail_on_failed and failed and code == 0 else code
 
 
 async def _failed(seen: _Seen, started_ms: int, clock: Clock) -> list[tuple[str, str]]:

@@ -22,28 +22,39 @@ class CircuitBreaker:
         self._on_trial = False
 
     async def __call__(self, call: Call, proceed: Proceed) -> object:
-        self._admit()
+        trial = self._admit()
         try:
             value = await proceed()
         except _NO_FAILURES:
-            self._on_trial = False
             raise
-        except Exception:
-            self._fail()
+        except BaseException:
+            self._fail(trial=trial)
             raise
-        self._failures, self._opened_at, self._on_trial = 0, None, False
-        return value
+        else:
+            self._succeed(trial=trial)
+            return value
+        finally:
+            if trial:
+                self._on_trial = False
 
-    def _admit(self) -> None:
+    def _admit(self) -> bool:
+        """Whether this call is the one on trial. Raises `CircuitOpen`."""
         if self._opened_at is None:
-            return
+            return False
         left_ms = self._reset_after_ms - (self._clock.monotonic() - self._opened_at) * 1000
         if left_ms > 0 or self._on_trial:
             raise CircuitOpen(self._name, max(round(left_ms), 0))
         self._on_trial = True
+        return True
 
-    def _fail(self) -> None:
+    def _succeed(self, *, trial: bool) -> None:
+        # A call that began before the circuit opened says nothing about now.
+        if trial or self._opened_at is None:
+            self._failures, self._opened_at = 0, None
+
+    def _fail(self, *, trial: bool) -> None:
+        if self._opened_at is not None and not trial:
+            return
         self._failures += 1
-        if self._on_trial or self._failures >= self._threshold:
+        if trial or self._failures >= self._threshold:
             self._opened_at = self._clock.monotonic()
-        self._on_trial = False

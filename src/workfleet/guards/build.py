@@ -60,7 +60,7 @@ def _build(spec: GuardSpec, name: str, parameters: Collection[str], tools: Tools
         return Locked(key, facts["ttl_ms"], facts["on_busy"], tools.locks, tools.publish)
     if spec.kind == "idempotent":
         key = Template.parse(facts["key"], parameters)
-        return Idempotent(name, key, facts["ttl_ms"], tools.keys, tools.clock, result)
+        return Idempotent(name, key, facts["ttl_ms"], tools.keys, tools.clock, tools.publish, result)
     if spec.kind == "circuit_breaker":
         return CircuitBreaker(name, facts["threshold"], facts["reset_after_ms"], tools.clock)
     if spec.kind == "metric":

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from workfleet.errors import Fail, PayloadRejected, StoreUnavailable
+from workfleet.events import Event, StoreTrouble
 from workfleet.ids import new_token
 from workfleet.payloads.codec import Codec
 from workfleet.ports.clock import Clock
@@ -17,22 +20,35 @@ from workfleet.templates import Template
 
 _LIMIT = 64 * 1024 * 1024
 _RUNNING_MS = 60_000
+_RENEW_S, _AGAIN_S = 20.0, 2.0
 _POLL_S = 0.05
 _LAST_POLL_S = 1.0
+_LAST_TRIES = 5
 
 
 class _Note(Struct, omit_defaults=True):
-    """What is stored: who runs it now, or the result."""
+    """What is stored: who runs it now, or, when `done`, the result."""
 
     owner: str | None = None
-    result: Raw | None = None
+    done: bool = False
+    result: Raw = Raw(b"null")
 
 
 class Idempotent:
     """A guard. The note of a running call is renewed while it runs, so that a killed one frees its key in a minute."""
 
-    def __init__(self, name: str, key: Template, ttl_ms: int, keys: KeyStore, clock: Clock, result: Any) -> None:
-        self._name, self._key, self._ttl_ms, self._keys, self._clock = name, key, ttl_ms, keys, clock
+    def __init__(
+        self,
+        name: str,
+        key: Template,
+        ttl_ms: int,
+        keys: KeyStore,
+        clock: Clock,
+        publish: Callable[[Event], None],
+        result: Any,
+    ) -> None:
+        self._name, self._key, self._ttl_ms, self._keys = name, key, ttl_ms, keys
+        self._clock, self._publish = clock, publish
         self._codec = Codec(result, f"result of {name}", limit=_LIMIT)
 
     async def __call__(self, call: Call, proceed: Proceed) -> object:
@@ -41,7 +57,7 @@ class Idempotent:
         wait_s = _POLL_S
         while (there := await self._keys.put_if_absent(key, mine, _RUNNING_MS)) is not None:
             note = msgspec.json.decode(there, type=_Note)
-            if note.result is not None:
+            if note.done:
                 return self._codec.decode(bytes(note.result))
             await self._clock.sleep(wait_s)
             wait_s = min(wait_s * 1.5, _LAST_POLL_S)
@@ -51,19 +67,52 @@ class Idempotent:
         renewal = asyncio.create_task(self._renew(key, mine))
         try:
             value = await proceed()
-            note = msgspec.json.encode(_Note(result=Raw(self._codec.encode(value))))
+            note = self._note_of(value)
         except BaseException:
             await _stopped(renewal)
-            await self._keys.delete(key, mine)
+            await self._forget(key, mine)
             raise
         await _stopped(renewal)
-        await self._keys.replace(key, mine, note, self._ttl_ms)
+        await self._remember(key, mine, note)
         return value
 
+    def _note_of(self, value: object) -> bytes:
+        try:
+            return msgspec.json.encode(_Note(done=True, result=Raw(self._codec.encode(value))))
+        except PayloadRejected as error:
+            # The work is done: another attempt would do it again and come to the same.
+            raise Fail(str(error)) from error
+
+    async def _remember(self, key: str, mine: bytes, note: bytes) -> None:
+        """The work is done, so an outage must not fail the call: it is told, and a repeat would do the work again."""
+        wait_s = _POLL_S
+        for attempt in range(_LAST_TRIES):
+            try:
+                await self._keys.replace(key, mine, note, self._ttl_ms)
+            except StoreUnavailable as error:
+                if attempt == _LAST_TRIES - 1:
+                    self._publish(StoreTrouble(what=f"remembering the result of {self._name}", error=str(error)))
+                    return
+            else:
+                return
+            await self._clock.sleep(wait_s)
+            wait_s *= 2
+
+    async def _forget(self, key: str, mine: bytes) -> None:
+        try:
+            await asyncio.shield(self._keys.delete(key, mine))
+        except StoreUnavailable:
+            return  # it expires in a minute; the call's own error matters more
+
     async def _renew(self, key: str, mine: bytes) -> None:
+        wait_s = _RENEW_S
         while True:
-            await self._clock.sleep(_RUNNING_MS / 3000)
-            await self._keys.replace(key, mine, mine, _RUNNING_MS)
+            await self._clock.sleep(wait_s)
+            try:
+                await self._keys.replace(key, mine, mine, _RUNNING_MS)
+                wait_s = _RENEW_S
+            except StoreUnavailable:
+                wait_s = _AGAIN_S
 
 
 async def _stopped(task: asyncio.Task[None]) -> None:

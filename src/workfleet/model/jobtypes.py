@@ -6,7 +6,7 @@ has to say through the small `RunPort` that the runner gives it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar, Unpack, overload
@@ -21,7 +21,7 @@ class RunPort(Protocol):
     """What a running job may tell the outside."""
 
     def log(self, line: str) -> None: ...
-    async def progress(self, value: object) -> None: ...
+    def progress(self, value: object) -> Awaitable[None]: ...
     def cancelled(self) -> bool: ...
 
 
@@ -50,9 +50,10 @@ class Job(Generic[P]):
         """Keep a line with the job, and write it to the worker's log."""
         self._port.log(line)
 
-    async def progress(self, value: object) -> None:
-        """Keep any JSON value as the job's progress. Raises `StaleClaim` when this run lost its claim."""
-        await self._port.progress(value)
+    def progress(self, value: object) -> Awaitable[None]:
+        """Keep any JSON value as the job's progress: `await job.progress(40)`, which raises `StaleClaim` when this run
+        lost its claim. A handler that is a plain function calls it without `await`. Raises `PayloadRejected`."""
+        return self._port.progress(value)
 
     @property
     def cancelled(self) -> bool:

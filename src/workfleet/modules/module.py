@@ -15,7 +15,7 @@ from workfleet.model.options import HandlerOptions, ScheduleOptions
 from workfleet.model.setting import Setting
 from workfleet.queues.declare import HandlerDecorator, TypedHandlerDecorator
 from workfleet.queues.declare import handler as record_handler
-from workfleet.schedules.declare import schedule as record_schedule
+from workfleet.schedules.declare import ScheduleSpec, recorder
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -72,6 +72,20 @@ class Module:
 
         return add
 
+    @overload
+    def schedule(
+        self, name: str | None = None, /, *, cron: str | Setting, **options: Unpack[ScheduleOptions]
+    ) -> Callable[[F], F]: ...
+    @overload
+    def schedule(
+        self, name: str | None = None, /, *, every: DurationLike | Setting, **options: Unpack[ScheduleOptions]
+    ) -> Callable[[F], F]: ...
+    @overload
+    def schedule(
+        self, name: str | None = None, /, *, at: datetime, **options: Unpack[ScheduleOptions]
+    ) -> Callable[[F], F]: ...
+    @overload
+    def schedule(self, name: str | None = None, /, **options: Unpack[ScheduleOptions]) -> Callable[[F], F]: ...
     def schedule(
         self,
         name: str | None = None,
@@ -83,7 +97,7 @@ class Module:
         **options: Unpack[ScheduleOptions],
     ) -> Callable[[F], F]:
         """`@schedule` for a function of this module."""
-        record = record_schedule(name, cron=cron, every=every, at=at, **options)
+        record = recorder(ScheduleSpec(name, cron, every, at, options))
 
         def add(fn: F) -> F:
             plain = record(fn)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import traceback
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from workfleet.pools import wire
 
 _LONGEST: Final = 1 << 16
+_LARGEST: Final = 1 << 20
 _OURS: Final = (os.path.dirname(__file__), os.path.dirname(os.__file__) + os.sep + "asyncio")
 """Where the frames are that lead to user code."""
 
@@ -50,12 +51,37 @@ def _from_user_code(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """None for what must not be raised in a caller: what ends a process or a generator, and what does not unpickle."""
+    """None for what must not be raised in a caller (what ends a process or a generator) and what does not survive."""
     if not isinstance(error, Exception) or isinstance(error, StopIteration | StopAsyncIteration):
         return None
-    try:
-        body = wire.encode(error)
-        same = type(wire.decode(body)) is type(error)
-    except Exception:  # noqa: BLE001 - it runs the exception's own code; a constructor with two arguments ends here
-        return None
-    return body if same and len(body) <= 16 * _LONGEST else None
+    for form in (error, _Restored(error)):
+        try:
+            body = wire.encode(form)
+            copy = wire.decode(body)
+            same = type(copy) is type(error) and str(copy) == str(error)
+        except Exception:  # noqa: BLE001 - it runs the exception's own code: what fails here does not survive
+            continue
+        if same and len(body) <= _LARGEST:
+            return body
+    return None
+
+
+class _Restored:
+    """An exception that is pickled so that its constructor is not called again.
+
+    Pickle calls it with `args`, the message alone as a rule: a constructor with two arguments then fails, and one that
+    makes the message makes another one.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._parts = type(error), error.args, error.__dict__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, self._parts
+
+
+def restored(kind: type[Exception], args: tuple[Any, ...], state: dict[str, Any]) -> Exception:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -51,8 +51,8 @@ class RestartPolicy(Struct, frozen=True):
     """What follows when a child dies unasked. Children that the pool itself ended are replaced at once, uncounted.
 
     A child that died is replaced no sooner than `delay_ms` after it was started; one that dies again before any call
-    was completed waits by `backoff` too. After more than `max_restarts` such deaths a child of the pool's size within
-    `window_ms`, and no completed call in between, the pool has failed.
+    was completed waits by `backoff` too. After more than `max_restarts` × size such deaths within `window_ms`, and no
+    completed call in between, the pool has failed. Without restarts it shrinks.
     """
 
     enabled: bool = True

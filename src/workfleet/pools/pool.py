@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from workfleet.errors import PoolError, UsageError
+from workfleet.errors import ConfigError, PoolError, Problem, UsageError
 from workfleet.events import Event
+from workfleet.pools import wire
 from workfleet.pools.calls import Call, Items, Listener
 from workfleet.pools.deadlines import Deadlines
 from workfleet.pools.desk import Desk
@@ -58,6 +59,7 @@ class ProcessPool:
         spawn: Spawn = spawn,
         draw: Callable[[], float] = random.random,
     ) -> None:
+        _check(spec, options.name)
         self.name = options.name
         self.options = options
         self._clock = clock
@@ -254,6 +256,15 @@ class ProcessPool:
         if ready >= roster.size:
             return "running"
         return "degraded" if ready else "starting"
+
+
+def _check(spec: ChildSpec, pool: str) -> None:
+    try:
+        wire.encode(spec.args)
+    except Exception as error:
+        raise ConfigError(
+            Problem(f"pool {pool}", f"its factory's arguments cannot be sent to a child: {error}")
+        ) from error
 
 
 def _child(member: Member) -> ChildStats:

@@ -70,7 +70,11 @@ class Spawn(Protocol):
 async def spawn(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
     """Starts a new interpreter. It waits for its `BOOT` frame."""
     child = ChildProcess(label, on_frame, on_output)
-    await child.open()
+    try:
+        await child.open()
+    except BaseException:  # also when it is cancelled: nobody would know of it
+        child.kill()
+        raise
     return child
 
 

@@ -64,14 +64,15 @@ class Roster:
         if self.state == "failed":
             self._deaths.call_completed()
             self._desk.open()
-        old, self.size, self.state = self.size, size, "running"
+        old, before = self.size, self.state
+        self.size, self.state = size, "running"
         wanted = [slot for slot in self._slots.values() if slot.wanted]
         for slot in sorted(wanted, key=_busyness)[: max(len(wanted) - size, 0)]:
             slot.give_up("the pool was scaled down")
         free = (number for number in count() if number not in self._slots)
         for number in [next(free) for _ in range(size - len(wanted))]:
             self._fill(number)
-        if old != size:
+        if old != size and before != "new":
             self._publish(PoolScaled(pool=self._pool, old=old, new=size))
 
     def _fill(self, number: int) -> None:
@@ -124,7 +125,10 @@ class Roster:
             others = any(other.wanted for other in self._slots.values() if other.number != slot)
             if self._deaths.enabled:
                 self._fail(f"{len(self._deaths)} children died and none completed a call; the last: {how}")
-            elif not others:
+            elif others:
+                self.size -= 1
+                self._changed.set()
+            else:
                 self._fail(f"its last child died and restarts are off: {how}")
         else:
             self.restarts += 1

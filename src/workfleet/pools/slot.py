@@ -84,10 +84,11 @@ class Slot:
         def hear(kind: int, call_id: int, number: int, body: memoryview) -> None:
             ears[0].hear(kind, call_id, number, body)
 
+        boot = self._boot()
         child = await self._spawn(self.name, hear, self._on_output)
         member = Member(self.number, child, self._options, self._floor, self._clock)
         ears.append(member)
-        member.boot(self._boot())
+        member.boot(boot)
         self.member = member
         return member
 

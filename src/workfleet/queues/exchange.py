@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from workfleet.errors import StoreUnavailable
-from workfleet.events import ClaimLost, Event, JobSettled, StoreTrouble
+from workfleet.events import ClaimLost, Event, JobSettled
 from workfleet.ids import new_token
 from workfleet.model.jobs import Claim, JobRecord
 from workfleet.model.outcome import Settlement
 from workfleet.ports.board import ClaimBoard
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import ClaimRequest, JobStore, Settled, Want
+from workfleet.supervision.insist import insist
 
 from .handlers import HandlerTable
 from .runner import Runner
 
 _T = TypeVar("_T")
-_FIRST_RETRY_S = 0.1
-_LAST_RETRY_S = 5.0
+_GRACE_S = 1.0
+_CLOCKS_APART_MS = 20
 
 
 @dataclass
@@ -36,6 +37,7 @@ class _Held:
 
     record: JobRecord
     slot: int
+    """Its note on the board; -1: it has none."""
     task: asyncio.Task[Settlement | None] | None = None
 
 
@@ -60,13 +62,14 @@ class Exchange:
         self._jobs, self._runner, self._handlers, self._board = jobs, runner, handlers, board
         self._worker, self._lease_ms, self._poll_ms = worker, lease_ms, poll_ms
         self._clock, self._publish = clock, publish
-        self._held: dict[str, _Held] = {}
+        # By claim, not by job: a job whose claim was lost may be claimed anew while its old run has not ended.
+        self._held: dict[Claim, _Held] = {}
         self._running: Counter[str] = Counter()
         self._ended: list[Settlement] = []
         self._something = asyncio.Event()
         self._idle = asyncio.Event()
-        self._claiming = True
-        self._exhausted = False
+        self._claiming, self._paused = True, False
+        self._exhausted = self._woken = self._trading = False
         self.totals: Counter[str] = Counter()
 
     @property
@@ -74,22 +77,37 @@ class Exchange:
         """Jobs that are claimed and not settled yet."""
         return len(self._held)
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is held and the last claim found nothing."""
-        return not self._held and self._exhausted
+    def stands_still(self, waiting: Collection[asyncio.Task[Any] | None] = ()) -> bool:
+        """Whether there is nothing to settle and nothing to claim, and every run is one of these tasks, which wait for
+        something else. For tests that move the clock."""
+        busy = self._ended or (self._wants(()) and not self._exhausted)
+        return not busy and all(held.task in waiting for held in self._held.values())
+
+    def running(self) -> list[str]:
+        """The runs under way, as "name (id)"."""
+        return [f"{held.record.name} ({held.record.id})" for held in self._held.values()]
+
+    def pause(self) -> None:
+        """Claim no more until `resume`. What runs goes on and is settled."""
+        self._paused = True
+        self._something.set()
+
+    def resume(self) -> None:
+        """Claim again, at once."""
+        self._paused = False
+        self.wake()
 
     async def serve(self) -> None:
         while True:
             self._something.clear()
-            settlements, self._ended = self._ended, []
-            wants = self._wants()
+            settlements = list(self._ended)
+            wants = self._wants(settlements)
             if settlements or (wants and not self._exhausted):
                 await self._trade(settlements, wants)
-            elif not self._claiming or not wants:
-                await self._something.wait()
+            elif wants:
+                await self._wait_for_work([want.queue for want in wants])
             else:
-                await self._wait_for_work()
+                await self._something.wait()
 
     async def drain(self, deadline_s: float) -> int:
         """Stop claiming, let runs end until the deadline, then give the rest back. Returns how many were given back.
@@ -98,52 +116,65 @@ class Exchange:
         """
         self._claiming = False
         if not await self._settled_within(deadline_s):
-            for held in list(self._held.values()):
+            for held in self._held.values():
                 if held.task is not None:
                     held.task.cancel()
             # Cancelled code gets a moment for its `finally`; what cannot be ended stays on the board.
-            await self._settled_within(2.0)
+            await self._settled_within(_GRACE_S)
         return self.totals["given_back"]
 
     def lose(self, claim: Claim) -> None:
         """The claim is somebody else's by now: end its run. Its settlement will be refused, which tells so."""
-        held = self._held.get(claim.job_id)
-        if held is not None and held.record.token == claim.token and held.task is not None:
+        held = self._held.get(claim)
+        if held is not None and held.task is not None:
             held.task.cancel()
 
     def wake(self) -> None:
         """There may be work: claim at once."""
-        self._exhausted = False
+        self._exhausted, self._woken = False, True
         self._something.set()
+
+    def unnoted(self) -> list[Claim]:
+        """The claims that have no place on the board, so that nobody but this process renews them."""
+        return [claim for claim, held in self._held.items() if held.slot < 0]
 
     async def _settled_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(max(seconds, 0)):
-                while self._held:
+                while self._held or self._trading:
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
             return False
         return True
 
-    def _wants(self) -> tuple[Want, ...]:
-        if not self._claiming:
+    def _wants(self, settlements: Sequence[Settlement]) -> tuple[Want, ...]:
+        """The free slots, counting those that these settlements free in the step that claims for them."""
+        if not self._claiming or self._paused:
             return ()
-        free = ((queue, limit - self._running[queue]) for queue, limit in self._handlers.concurrency.items())
+        freed = Counter(self._held[settlement.claim].record.queue for settlement in settlements)
+        free = (
+            (queue, limit - self._running[queue] + freed[queue]) for queue, limit in self._handlers.concurrency.items()
+        )
         return tuple(Want(queue, slots) for queue, slots in free if slots > 0)
 
     async def _trade(self, settlements: list[Settlement], wants: tuple[Want, ...]) -> None:
+        """One call. Until it is answered, what has ended stays in `_ended`: if this loop fails, nothing is lost."""
         request = ClaimRequest(self._worker, new_token(), self._lease_ms, wants) if wants else None
-        started = self._clock.monotonic()
-        answer = await self._insist(lambda: self._call(settlements, request), "settling and claiming jobs")
-        late = (self._clock.monotonic() - started) * 1000 > self._lease_ms / 3
-        for settlement, applied in zip(settlements, answer.applied, strict=True):
-            self._forget(settlement, applied=applied)
-        if request is not None:
-            self._exhausted = len(answer.claimed) < sum(want.limit for want in wants)
-        await self._start(answer.claimed, renew_first=late)
-        if not self._held:
-            self._idle.set()
+        self._trading, self._woken = True, False
+        try:
+            asked_at = self._clock.monotonic()
+            answer = await self._insist(lambda: self._call(settlements, request), "settling and claiming jobs")
+            del self._ended[: len(settlements)]
+            for settlement, applied in zip(settlements, answer.applied, strict=True):
+                self._forget(settlement, applied=applied)
+            if request is not None:
+                self._exhausted = not self._woken and len(answer.claimed) < sum(want.limit for want in wants)
+            await self._start(answer.claimed, asked_at)
+        finally:
+            self._trading = False
+            if not self._held:
+                self._idle.set()
 
     async def _call(self, settlements: list[Settlement], request: ClaimRequest | None) -> Settled:
         if settlements:
@@ -153,39 +184,40 @@ class Exchange:
 
     async def _insist(self, call: Callable[[], Awaitable[_T]], what: str) -> _T:
         """Until the store has answered. The same call again is safe: claims and settlements carry their tokens."""
-        wait_s, told = _FIRST_RETRY_S, False
-        while True:
-            try:
-                return await call()
-            except StoreUnavailable as error:
-                if not told:
-                    self._publish(StoreTrouble(what=what, error=str(error)))
-                    told = True
-            await self._clock.sleep(wait_s)
-            wait_s = min(wait_s * 2, _LAST_RETRY_S)
+        return await insist(call, what, timeout_ms=self._lease_ms, clock=self._clock, publish=self._publish)
 
-    async def _start(self, records: list[JobRecord], *, renew_first: bool) -> None:
-        if renew_first and records:
+    async def _start(self, records: list[JobRecord], asked_at: float) -> None:
+        if records and (self._clock.monotonic() - asked_at) * 1000 > self._lease_ms / 3:
             # The answer was slow: the lease may be over before the first renewal would come.
             claims = [record.claim for record in records]
+            asked_at = self._clock.monotonic()
             alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
             records = [record for record, ok in zip(records, alive, strict=True) if ok]
         for record in records:
-            slot = self._board.put(record.claim, deadline_ms=self._runner.deadline_ms(record))
-            held = self._held[record.id] = _Held(record, slot)
+            deadline_ms = self._runner.deadline_ms(record)
+            slot = self._board.put(record.claim, deadline_ms=deadline_ms, since_ms=int(asked_at * 1000))
+            held = self._held[record.claim] = _Held(record, slot)
             self._running[record.queue] += 1
-            held.task = asyncio.create_task(self._runner.run(record), name=f"{record.name} {record.id}")
-            held.task.add_done_callback(partial(self._run_ended, record))
+            if self._claiming:
+                held.task = asyncio.create_task(self._runner.run(record), name=f"{record.name} {record.id}")
+                held.task.add_done_callback(partial(self._run_ended, held))
+            else:
+                self._end(held, self._runner.give_back(record))  # the stop began while the store was answering
 
-    def _run_ended(self, record: JobRecord, task: asyncio.Task[Settlement | None]) -> None:
+    def _run_ended(self, held: _Held, task: asyncio.Task[Settlement | None]) -> None:
         # A task that was cancelled before its first step has run nothing: its job goes back too.
-        settlement = self._runner.give_back(record) if task.cancelled() else task.result()
+        settlement = self._runner.give_back(held.record) if task.cancelled() else task.result()
         if settlement is not None:
-            self._ended.append(settlement)
-            self._something.set()
+            self._end(held, settlement)
+
+    def _end(self, held: _Held, settlement: Settlement) -> None:
+        # A store that is slow to settle makes no stuck job.
+        self._board.set_deadline(held.slot, 0)
+        self._ended.append(settlement)
+        self._something.set()
 
     def _forget(self, settlement: Settlement, *, applied: bool) -> None:
-        held = self._held.pop(settlement.claim.job_id)
+        held = self._held.pop(settlement.claim)
         self._board.clear(held.slot)
         record, outcome = held.record, settlement.outcome
         self._running[record.queue] -= 1
@@ -211,15 +243,16 @@ class Exchange:
             )
         )
 
-    async def _wait_for_work(self) -> None:
-        """Until a run ends, a queue is touched, a delayed job is due, or the poll is over."""
+    async def _wait_for_work(self, queues: Sequence[str]) -> None:
+        """Until a run ends, one of these queues is touched, a delayed job of theirs is due, or the poll is over."""
         try:
-            due_ms = await self._jobs.next_due_ms(self._handlers.queues)
-            until_due = self._poll_ms if due_ms is None else max(due_ms - self._clock.now_ms(), 0)
-            woken = asyncio.ensure_future(self._jobs.wait(self._handlers.queues, min(until_due, self._poll_ms)))
+            due_ms = await self._jobs.next_due_ms(queues)
         except StoreUnavailable:
-            await self._clock.sleep(_FIRST_RETRY_S)
+            self._exhausted = False  # the next claim tells of the outage and outlasts it
             return
+        # One that is due by our clock and was not handed out is not due by the store's: no tight loop until it is.
+        until_due = self._poll_ms if due_ms is None else max(due_ms - self._clock.now_ms(), _CLOCKS_APART_MS)
+        woken = asyncio.ensure_future(self._jobs.wait(queues, min(until_due, self._poll_ms)))
         local = asyncio.ensure_future(self._something.wait())
         try:
             await asyncio.wait({woken, local}, return_when=asyncio.FIRST_COMPLETED)

@@ -15,6 +15,11 @@ from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import RunPolicy
 from workfleet.payloads.codec import Codec
 
+THREAD_TIMEOUT = (
+    'it has a timeout but runs in a thread, which cannot be ended. Run it in a pool (pool="cpu"), make it `async def`, '
+    'or say on_timeout="abandon": then the job fails at its timeout and a late result is discarded'
+)
+
 
 @dataclass(frozen=True)
 class Returned:
@@ -38,6 +43,8 @@ class Handler:
     finish: Callable[[JobRecord, object], Returned]
     in_thread: bool = False
     """The code runs in a thread, which nobody can end."""
+    abandons: bool = False
+    """A run in a thread that passes its timeout is left to itself. Without it, a timeout fails the job unrun."""
 
     def policy_for(self, record: JobRecord) -> RunPolicy:
         """The handler's policy, with what the job itself says put over it."""

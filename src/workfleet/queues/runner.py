@@ -7,35 +7,23 @@ Whatever user code does (raise, return what cannot be stored, call exit, ignore 
 from __future__ import annotations
 
 import asyncio
-import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from workfleet.errors import (
-    Cancel,
-    ConfigError,
-    Fail,
-    HandlerNotFound,
-    PayloadRejected,
-    Retry,
-    Skipped,
-    Snooze,
-    WorkfleetError,
-)
+from workfleet.errors import HandlerNotFound
 from workfleet.events import Event, JobClaimed
-from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import GIVE_BACK, Ended, RunPolicy, Settlement, decide
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import JobStore
 
-from .handlers import Handler, HandlerTable
+from .failures import failure_of, raised
+from .handlers import THREAD_TIMEOUT, Handler, HandlerTable
 from .run import Run
 
-_TRACEBACK_LIMIT = 20_000
-_MESSAGE_LIMIT = 5_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,14 +58,17 @@ class Runner:
 
     async def run(self, record: JobRecord) -> Settlement | None:
         """Run a claimed job. None: its code cannot be ended, so only the end of this process may give the job back."""
+        policy = self._unknown
         try:
             handler = self._handlers.find(record.queue, record.name)
+            policy = handler.policy_for(record)
+            self._publish(_claimed(record, policy))
+            with self._bind(record):
+                ended = await self._ended(record, handler, policy)
         except HandlerNotFound as error:
-            return self._settlement(Ended(kind="unknown_job", failure=failure_of(error)), record, self._unknown)
-        policy = handler.policy_for(record)
-        self._publish(_claimed(record, policy))
-        with self._bind(record):
-            ended = await self._ended(record, handler, policy)
+            ended = Ended(kind="unknown_job", failure=failure_of(error))
+        except Exception as error:  # noqa: BLE001 - the last boundary: a job must end, whatever else is broken
+            ended = raised(error)
         return None if ended is None else self._settlement(ended, record, policy)
 
     def _settlement(self, ended: Ended, record: JobRecord, policy: RunPolicy) -> Settlement:
@@ -85,44 +76,62 @@ class Runner:
         return Settlement(record.claim, outcome)
 
     async def _ended(self, record: JobRecord, handler: Handler, policy: RunPolicy) -> Ended | None:
+        if handler.in_thread and policy.timeout_ms is not None and not handler.abandons:
+            return Ended(kind="failed", failure=Failure("timeout_refused", f"job {record.name!r}: {THREAD_TIMEOUT}"))
         run = Run(record, self._jobs, self._publish)
         try:
             job = self._job(record, handler, policy, run)
-        except PayloadRejected as error:
+        except Exception as error:  # noqa: BLE001 - the boundary around validators, which are user code too
             return Ended(kind="failed", failure=failure_of(error))
-        scope = asyncio.timeout(_seconds(policy.timeout_ms))
         try:
             if handler.in_thread:
-                return await self._in_thread(record, handler, policy, job)
-            async with scope:
-                return _finished(record, handler, await handler.invoke(job))
-        except asyncio.CancelledError as error:
-            return _cancelled(error)
-        except TimeoutError as error:
-            return _timed_out(policy) if scope.expired() else raised(error)
-        except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
-            return raised(error)
+                return await self._in_thread(record, handler, policy, job, run)
+            return await self._in_loop(record, handler, policy, job)
         finally:
-            run.end()
-            await run.flush()
+            await run.close()
+
+    async def _in_loop(self, record: JobRecord, handler: Handler, policy: RunPolicy, job: Job[object]) -> Ended:
+        scope = asyncio.timeout(_seconds(policy.timeout_ms))
+        try:
+            async with scope:
+                value = await handler.invoke(job)
+            ended = _finished(record, handler, value)
+        except asyncio.CancelledError as error:
+            ended = _cancelled(error)
+        except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
+            ended = raised(error)
+        # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.
+        return _timed_out(policy) if scope.expired() else ended
 
     async def _in_thread(
-        self, record: JobRecord, handler: Handler, policy: RunPolicy, job: Job[object]
+        self, record: JobRecord, handler: Handler, policy: RunPolicy, job: Job[object], run: Run
     ) -> Ended | None:
-        """A thread cannot be ended. After a timeout the job is settled at once when it has no attempt left; else
-        only when
-        the thread has ended, so that it never runs twice at a time."""
-        running = asyncio.ensure_future(handler.invoke(job))
+        """A thread cannot be ended, only asked. After a timeout the job is settled at once when it has no attempt left;
+        else only when the thread has ended, so that it never runs twice at a time. A first cancellation asks, too; a
+        second one gives up."""
+        running = asyncio.ensure_future(_come_to(handler.invoke(job)))
+        late = asked = False
         try:
-            done, _ = await asyncio.wait({running}, timeout=_seconds(policy.timeout_ms))
-            if not done and record.attempts_made + 1 < policy.attempts:
+            await asyncio.wait({running}, timeout=_seconds(policy.timeout_ms))
+            late = not running.done()
+            run.stop()
+            if late and record.attempts_made + 1 < policy.attempts:
                 await asyncio.wait({running})
         except asyncio.CancelledError:
-            return None
-        if not done:
-            running.add_done_callback(_ignore_late_end)
+            asked = True
+            run.stop()
+            try:
+                await asyncio.wait({running})
+            except asyncio.CancelledError:
+                return None
+        if late:
             return _timed_out(policy)
-        return _finished(record, handler, running.result())
+        come = running.result()
+        if come.error is None:
+            return _finished(record, handler, come.value)
+        ended = raised(come.error)
+        # What stopped because it was asked to has not failed: it runs again elsewhere.
+        return GIVE_BACK if asked and ended.kind in ("raised", "retry") else ended
 
     def _job(self, record: JobRecord, handler: Handler, policy: RunPolicy, run: Run) -> Job[object]:
         timeout_ms = policy.timeout_ms
@@ -142,53 +151,27 @@ class Runner:
         )
 
 
-def raised(error: BaseException) -> Ended:
-    """How a run ended that raised. The control exceptions say it themselves; a wrong duration in one is a failure."""
-    if isinstance(error, Fail):
-        return Ended(kind="failed", failure=Failure("failed", error.reason, "Fail"))
-    if isinstance(error, Skipped):
-        return Ended(kind="skipped", failure=Failure("skipped", error.reason, "Skipped"))
-    if isinstance(error, Cancel):
-        return Ended(kind="cancelled", failure=Failure("cancelled", str(error), "Cancel"))
-    if isinstance(error, Retry | Snooze):
-        return _asked(error)
-    return Ended(kind="raised", failure=failure_of(error))
+@dataclass(frozen=True)
+class _Come:
+    """What a run in a thread came to. An exception is a value here: raised in a task, `SystemExit` would end the loop,
+    and `StopIteration` cannot be raised at all."""
+
+    value: object = None
+    error: BaseException | None = None
 
 
-def _asked(error: Retry | Snooze) -> Ended:
-    kind = "retry" if isinstance(error, Retry) else "snoozed"
+async def _come_to(invoking: Awaitable[object]) -> _Come:
     try:
-        after_ms = None if error.after is None else duration_ms(error.after)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as wrong:
-        return Ended(kind="failed", failure=failure_of(wrong))
-    return Ended(kind=kind, after_ms=after_ms, failure=Failure(kind, str(error), type(error).__name__))  # type: ignore[arg-type]
-
-
-def failure_of(error: BaseException) -> Failure:
-    """An exception as it is kept with the job: bounded, valid text."""
-    code = error.code if isinstance(error, WorkfleetError) else "raised"
-    shown = "" if isinstance(error, HandlerNotFound | ConfigError) else "".join(traceback.format_exception(error))
-    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    return Failure(code, _text(_said(error), _MESSAGE_LIMIT), name, _text(shown, _TRACEBACK_LIMIT, keep_end=True))
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error) or repr(error)
-    except Exception as broken:  # noqa: BLE001 - the exception's own __str__ is user code too
-        return f"(its text cannot be read: {type(broken).__name__})"
-
-
-def _text(text: str, limit: int, *, keep_end: bool = False) -> str:
-    clean = text.encode(errors="replace").decode()
-    return clean if len(clean) <= limit else clean[-limit:] if keep_end else clean[:limit]
+        return _Come(value=await invoking)
+    except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
+        return _Come(error=error)
 
 
 def _finished(record: JobRecord, handler: Handler, value: object) -> Ended:
     """A result that cannot be stored fails the job for good: its side effects are done and must not run again."""
     try:
         returned = handler.finish(record, value)
-    except (PayloadRejected, WorkfleetError) as error:
+    except Exception as error:  # noqa: BLE001 - serializers are user code too
         return Ended(kind="failed", failure=failure_of(error))
     return Ended(kind="returned", result=returned.result, follow_up=returned.follow_up)
 
@@ -205,11 +188,6 @@ def _cancelled(error: asyncio.CancelledError) -> Ended:
 def _timed_out(policy: RunPolicy) -> Ended:
     message = f"the run did not end within its timeout of {(policy.timeout_ms or 0) / 1000:g} s"
     return Ended(kind="timed_out", failure=Failure("timed_out", message, "JobTimeout"))
-
-
-def _ignore_late_end(running: asyncio.Future[object]) -> None:
-    if not running.cancelled():
-        running.exception()  # retrieved, so that a late failure is not reported as never seen
 
 
 def _claimed(record: JobRecord, policy: RunPolicy) -> JobClaimed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast, overload
 
 from workfleet.enqueueing import instant_ms, run_overrides
 from workfleet.model.declared import mark, marked, unwrap
@@ -40,6 +40,18 @@ class ScheduleSpec:
     per_process: bool = False
 
 
+@overload
+def schedule(
+    name: str | None = None, /, *, cron: str | Setting, **options: Unpack[ScheduleOptions]
+) -> Callable[[F], F]: ...
+@overload
+def schedule(
+    name: str | None = None, /, *, every: DurationLike | Setting, **options: Unpack[ScheduleOptions]
+) -> Callable[[F], F]: ...
+@overload
+def schedule(name: str | None = None, /, *, at: datetime, **options: Unpack[ScheduleOptions]) -> Callable[[F], F]: ...
+@overload
+def schedule(name: str | None = None, /, **options: Unpack[ScheduleOptions]) -> Callable[[F], F]: ...
 def schedule(
     name: str | None = None,
     /,

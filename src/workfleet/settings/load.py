@@ -20,7 +20,7 @@ from .envfiles import read_env_files
 from .environment import Environment
 from .expand import Expander, command_line_origin
 from .files import find_config
-from .given import Findings, Given, Origin, Source, fold
+from .given import Findings, Given, Origin, SettingPath, Source, fold
 from .loaded import Inputs, Loaded, build
 from .root import project_root
 from .sections import BUILT_IN
@@ -69,6 +69,30 @@ def load(
     if config is not None:
         givens.append(Given(("config",), str(config), str(config), asked[0][1]))
     return build(Inputs(known, root, tuple(givens), project, {}), findings)
+
+
+def load_isolated(
+    sections: Mapping[str, type[BaseModel]],
+    *,
+    given: Mapping[str, Mapping[str, Any] | BaseModel],
+    said: Mapping[str, Any],
+    place: str,
+) -> Loaded:
+    """The settings of what the code gives, with what a test says put over it: no environment and no file is read.
+
+    `said` is nested as in a settings file, and stands for every other source; `place` is where it was written. Raises
+    ConfigError with every problem there is.
+    """
+    findings = Findings()
+    known = _sections(sections, findings)
+    root = tree(known)
+    expander = Expander(root, findings, app_known=True)
+
+    def origin(path: SettingPath) -> Origin:
+        return Origin(Source.COMMAND_LINE, place, ".".join(path))
+
+    givens = [*_from_code(expander, given), *expander.mapping(said, origin)]
+    return build(Inputs(known, root, tuple(givens), _working_directory(None), {}), findings)
 
 
 def _working_directory(cwd: Path | None) -> Path:

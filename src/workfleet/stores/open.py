@@ -9,6 +9,9 @@ from workfleet.errors import ConfigError, Problem
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
 
+MEMORY = "memory://"
+"""A store that lives and dies with the process that opened it; nobody else can reach it."""
+
 _KNOWN = "memory:// or sqlite:/// with an absolute path, such as sqlite:///var/lib/shop/shop.db"
 _REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")
 
@@ -21,7 +24,7 @@ async def open_store(url: str, *, app: str, clock: Clock, create: bool) -> Store
     opened.
     """
     scheme = url.partition(":")[0].lower()
-    if url == "memory://":
+    if url == MEMORY:
         from .memory.store import MemoryStore
 
         return MemoryStore(app, clock)

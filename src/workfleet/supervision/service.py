@@ -77,13 +77,11 @@ class ServiceGroup:
         while True:
             try:
                 return await service.serve()
-            except (
-                Exception,
-                asyncio.CancelledError,
-            ) as error:  # the boundary around services: told, then started again
+            except (Exception, asyncio.CancelledError) as error:
+                # The boundary around services: told, then started again. A cancellation that nobody asked for, of
+                # something that the service awaited, is a failure like any other.
                 if _stopping():
                     raise
-                # A cancellation that nobody asked for, of something that the service awaited, is a failure too.
                 delay_ms = intensity.failed(self._clock.monotonic())
                 said = f"{type(error).__name__}: {error}"
                 self._publish(ServiceRestarted(service=service.name, error=said, delay_ms=delay_ms))

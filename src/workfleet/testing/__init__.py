@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from .clock import TestClock as TestClock
 from .fleet import Fleet as Fleet
+from .fleet import Run as Run
+from .jobs import Said as Said
 from .jobs import job as job
+from .jobs import said as said
 from .pools import PoolDouble as PoolDouble
 
-__all__ = ["Fleet", "PoolDouble", "TestClock", "job"]
+__all__ = ["Fleet", "PoolDouble", "Run", "Said", "TestClock", "job", "said"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any
 
 from dishka import AsyncContainer, FromComponent, Provider, Scope
@@ -12,60 +13,123 @@ from workfleet.app.compile import Invoke
 from workfleet.app.graph import POOLS
 from workfleet.app.guarding import GuardMaker
 from workfleet.app.inject import Injected, run_here
-from workfleet.app.pooling import guarding
+from workfleet.app.pooling import CPU, guarding
 from workfleet.app.registry import Code
-from workfleet.errors import UsageError
+from workfleet.errors import ConfigError, NotFound, Problem
+from workfleet.model.durations import DurationLike
 from workfleet.model.jobtypes import Job
 from workfleet.payloads.hints import read_hints
+from workfleet.pools.options import PoolOptions, merged
 from workfleet.pools.proxy import pool_proxy
 from workfleet.pools.registry import Pools
 
-from .pools import PoolDouble
+from .pools import PoolDouble, travelled
 
 
 class PoolDoubles:
-    """What `Pooling` is for a worker, for a test. `made` holds the doubles by worker class, once something uses
-    them."""
+    """What `Pooling` is for a worker, for a test: every pool of the application has its double from the start."""
 
     def __init__(self, basis: Basis) -> None:
         self._marks = dict(basis.composition.registry.processes)
         self._container: AsyncContainer | None = None
-        self.made: dict[type[Any], PoolDouble] = {}
+        self._doubles = {CPU: PoolDouble(CPU, _nothing)}
+        for cls, mark in self._marks.items():
+            # Read as at a real start, so that an option that makes no sense fails here too.
+            size = merged(_NO_OPTIONS, mark.name, mark.options, processes=1).size
+            self._doubles[mark.name] = PoolDouble(mark.name, partial(self._make, cls), size=size)
 
     def providers(self) -> tuple[Provider, Provider]:
         own, proxies = Provider(scope=Scope.APP), Provider(scope=Scope.APP, component=POOLS)
-        own.provide(_refuse, provides=Pools)
+        own.provide(self._steering, provides=Pools)
         for cls in self._marks:
-            own.provide(cls)
+            # Not cached: a child that died is followed by one with an object of its own.
+            own.provide(cls, cache=False)
             proxies.provide(self._proxy_of(cls), provides=cls)
         return own, proxies
 
     async def start(self, container: AsyncContainer) -> None:
         self._container = container
+        await container.get(Pools)
 
     async def invocation(self, code: Code, pool: Any) -> Invoke:
-        """A handler that names a pool runs here, as the function that it is."""
-        assert self._container is not None
+        """A handler that names a pool runs here, as the function that it is. Raises `ConfigError` for a pool that is
+        not there."""
+        double = self._named(code, pool)
         hints = read_hints(code.fn, method=code.owner is not None)
+        assert self._container is not None
         injected = await Injected.of(self._container, code, hints)
 
         async def invoke(job: Job[Any]) -> object:
-            return await injected.call(job, run_here)
+            there = Job(**{**vars(job), "data": travelled(job.data, f"payload of {code.label}")})
+            return await double.run(code.label, lambda _: injected.call(there, run_here))
 
         return invoke
 
     def states(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    def _proxy_of(self, cls: type[Any]) -> Callable[..., Awaitable[Any]]:
-        async def proxy(served: Any, guards: Any) -> Any:
-            double = self.made[cls] = PoolDouble(self._marks[cls].name, served)
-            return pool_proxy(cls, double, guarding(cls, guards))
+    def get(self, which: type[Any] | str) -> PoolDouble:
+        """The double of a class or name. Raises `NotFound`."""
+        name = self._marks[which].name if isinstance(which, type) and which in self._marks else which
+        double = self._doubles.get(name) if isinstance(name, str) else None
+        if double is None:
+            wanted = which if isinstance(which, str) else which.__qualname__
+            raise NotFound(f"there is no pool {wanted!r}. Pools: {', '.join(sorted(self._doubles))}")
+        return double
 
-        main = FromComponent("")
-        proxy.__annotations__ = {"served": Annotated[cls, main], "guards": Annotated[GuardMaker, main], "return": cls}
+    async def _steering(self, guards: GuardMaker) -> AsyncIterator[Any]:
+        proxies = {cls: pool_proxy(cls, self.get(cls), guarding(cls, guards)) for cls in self._marks}
+        yield PoolsDouble(self, proxies)
+        for double in self._doubles.values():
+            await double.aclose()
+
+    async def _make(self, cls: type[Any]) -> object:
+        assert self._container is not None
+        return await self._container.get(cls)
+
+    def _proxy_of(self, cls: type[Any]) -> Callable[..., Awaitable[Any]]:
+        async def proxy(pools: Any) -> Any:
+            return await pools.pool(cls)
+
+        proxy.__annotations__ = {"pools": Annotated[Pools, FromComponent("")], "return": cls}
         return proxy
 
+    def _named(self, code: Code, pool: Any) -> PoolDouble:
+        try:
+            return self.get(pool)
+        except NotFound as error:
+            raise ConfigError(Problem(code.where, str(error))) from None
 
-def _refuse() -> Any:
-    raise UsageError("a Fleet has no Pools to steer: inject Pool[YourWorker], or replace Pools with an object of yours")
+
+class PoolsDouble:
+    """What code gets that asks for `Pools`: the same proxies; scaling and recycling are noted by the doubles."""
+
+    def __init__(self, doubles: PoolDoubles, proxies: dict[type[Any], Any]) -> None:
+        self._doubles, self._proxies = doubles, proxies
+
+    async def pool(self, worker: type[Any], **options: Any) -> Any:
+        """The class's proxy. Options are checked, and only `size` means something here."""
+        double = self._doubles.get(worker)
+        if options:
+            double.size = merged(_NO_OPTIONS, double.name, options, processes=1).size  # type: ignore[arg-type]
+        return self._proxies[worker]
+
+    def get(self, which: type[Any] | str) -> PoolDouble:
+        return self._doubles.get(which)
+
+    async def scale(self, which: type[Any] | str, size: int) -> None:
+        self._doubles.get(which).size = size
+
+    async def recycle(self, which: type[Any] | str) -> None:
+        await self._doubles.get(which).aclose()
+
+    async def drain(self, which: type[Any] | str, timeout: DurationLike = "30s") -> int:
+        self._doubles.get(which)
+        return 0
+
+
+_NO_OPTIONS = PoolOptions(name="", size=1)
+
+
+async def _nothing() -> object:
+    return None

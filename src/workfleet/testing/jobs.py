@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
+from workfleet.errors import UsageError
 from workfleet.model.jobtypes import Job
 
 P = TypeVar("P")
 
 
 class Said:
-    """Keeps what a handler said: a `RunPort` for tests."""
+    """What a handler said through its job: `lines` that it logged, in order, and the values of its `progress`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cancelled: bool) -> None:
         self.lines: list[str] = []
-        self.progressed: list[object] = []
+        self.progress_values: list[object] = []
+        self._cancelled = cancelled
 
     def log(self, line: str) -> None:
         self.lines.append(line)
 
     async def progress(self, value: object) -> None:
-        self.progressed.append(value)
+        self.progress_values.append(value)
 
     def cancelled(self) -> bool:
-        return False
+        return self._cancelled
 
 
-def job(payload: P, *, attempt: int = 1, max_attempts: int = 3, id: str = "test", name: str = "test") -> Job[P]:
-    """A job with this payload, as a handler would get it."""
+def job(
+    payload: P,
+    *,
+    attempt: int = 1,
+    max_attempts: int = 3,
+    id: str = "test",
+    name: str = "test",
+    queue: str = "test",
+    deadline: datetime | None = None,
+    schedule: str | None = None,
+    slot: datetime | None = None,
+    tags: Sequence[str] = (),
+    metadata: Mapping[str, str] | None = None,
+    cancelled: bool = False,
+) -> Job[P]:
+    """A job with this payload, as a handler would get it. `said(job)` tells what the handler said through it."""
     return Job(
         data=payload,
         id=id,
         name=name,
-        queue="test",
+        queue=queue,
         attempt=attempt,
         max_attempts=max_attempts,
-        deadline=None,
-        schedule=None,
-        slot=None,
-        tags=(),
-        metadata={},
-        _port=Said(),
+        deadline=deadline,
+        schedule=schedule,
+        slot=slot,
+        tags=tuple(tags),
+        metadata=dict(metadata or {}),
+        _port=Said(cancelled=cancelled),
     )
+
+
+def said(job: Job[Any]) -> Said:
+    """What a handler said through a job that `job` made. Raises `UsageError` for any other."""
+    port = job._port
+    if not isinstance(port, Said):
+        raise UsageError(f"job {job.id} was not made by workfleet.testing.job: a fleet keeps what it says in its store")
+    return port

@@ -7,7 +7,6 @@ from workfleet.model.jobs import Claim
 from workfleet.supervision.board import Board
 
 board = Board.attach(int(sys.argv[1]), clock=SystemClock())
-print("ready", flush=True)
 number, slots = 0, []
 while True:
     number += 1

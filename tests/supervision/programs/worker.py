@@ -92,7 +92,7 @@ class Worker:
         while not self.draining.is_set():
             self.beat(completed=5, failed=1)
             try:
-                async with asyncio.timeout(0.05):
+                async with asyncio.timeout(CONFIG.get("beat_s", 0.05)):
                     await self.draining.wait()
             except TimeoutError:
                 pass

@@ -1,0 +1,1 @@
+"""The application of the programs: contracts, a module each for mail and media, and the app."""

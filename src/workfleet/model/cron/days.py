@@ -28,9 +28,7 @@ _NEAREST = re.compile(r"([0-9]{1,2})W")
 
 @dataclass(frozen=True, slots=True)
 class DayRule:
-    """The days of an expression. All sets are bits; `either`: day of month OR day of week, as when both are
-    restricted.
-    """
+    """The days of an expression; sets are bits. `either`: day of month OR day of week, else both must fit."""
 
     days: int
     from_last: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -195,11 +196,11 @@ class _transaction:  # noqa: N801 - used as a statement
 
 
 def _connect(path: Path, *, create: bool) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE
     if create:
         path.parent.mkdir(parents=True, exist_ok=True)
-        flags |= apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(str(path), flags=flags)
+        # Made here, because SQLite would let everybody read it; its side files get the same mode.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.set_busy_timeout(_BUSY_MS)
         connection.execute("pragma journal_mode = wal")

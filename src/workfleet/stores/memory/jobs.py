@@ -21,6 +21,8 @@ class MemoryJobs:
     def __init__(self, clock: Clock, wakes: Wakes) -> None:
         self._clock, self._wakes = clock, wakes
         self._entries: dict[str, Entry] = {}
+        self._open: dict[str, Entry] = {}
+        """Those of them that have not finished."""
         self._numbers = 0
         self._queues: dict[str, bool] = {}
         """Every queue that ever had a job, and whether one of them was the users'."""
@@ -83,7 +85,7 @@ class MemoryJobs:
         return {queue: counts_of(jobs[queue]) for queue, users in self._queues.items() if housekeeping or users}
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
-        delayed = (e.record for e in self._entries.values() if e.record.state is JobState.DELAYED)
+        delayed = (e.record for e in self._open.values() if e.record.state is JobState.DELAYED)
         return min((record.due_ms for record in delayed if record.queue in queues), default=None)
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
@@ -142,14 +144,13 @@ class MemoryJobs:
             created_ms=now,
         )
         self._numbers += 1
-        self._entries[job.id] = Entry(record, self._numbers, call)
+        self._entries[job.id] = self._open[job.id] = Entry(record, self._numbers, call)
         self._queues[job.queue] = self._queues.get(job.queue, False) or not job.housekeeping
 
     def _with_key(self, unique_key: str | None) -> Entry | None:
         if unique_key is None:
             return None
-        open_jobs = (entry for entry in self._entries.values() if entry.record.state not in FINISHED)
-        return next((entry for entry in open_jobs if entry.record.unique_key == unique_key), None)
+        return next((entry for entry in self._open.values() if entry.record.unique_key == unique_key), None)
 
     def _claim(self, request: ClaimRequest) -> list[JobRecord]:
         self._wakes.looked(queue_topic(want.queue) for want in request.wants)
@@ -170,7 +171,7 @@ class MemoryJobs:
     def _ripen(self, queues: set[str]) -> None:
         """Delayed jobs that are due become ready."""
         now = self._clock.now_ms()
-        for entry in self._entries.values():
+        for entry in self._open.values():
             record = entry.record
             if record.queue in queues and record.state is JobState.DELAYED and record.due_ms <= now:
                 record.state = ready(record)
@@ -193,10 +194,10 @@ class MemoryJobs:
                 yield entry
 
     def _active(self) -> Iterator[Entry]:
-        return (entry for entry in self._entries.values() if entry.record.state is JobState.ACTIVE)
+        return (entry for entry in self._open.values() if entry.record.state is JobState.ACTIVE)
 
     def _ready_on(self, queue: str) -> Iterator[Entry]:
-        return (e for e in self._entries.values() if e.record.queue == queue and e.record.state in READY)
+        return (e for e in self._open.values() if e.record.queue == queue and e.record.state in READY)
 
     def _settle(self, settlement: Settlement) -> bool:
         entry, outcome, now = self._held(settlement.claim), settlement.outcome, self._clock.now_ms()
@@ -217,7 +218,9 @@ class MemoryJobs:
             record.history = (*record.history, outcome.attempt)[-HISTORY_LIMIT:]
         record.worker = record.token = record.lease_until_ms = entry.holder = None
         entry.settled_token = settlement.claim.token
-        if record.state not in FINISHED:
+        if record.state in FINISHED:
+            del self._open[record.id]
+        else:
             self._wakes.announce([queue_topic(record.queue)])
         self.add(outcome.follow_up, call=None)
         return True
@@ -226,6 +229,7 @@ class MemoryJobs:
         if entry is None or entry.record.state is not JobState.FAILED or self._with_key(entry.record.unique_key):
             return False
         record = entry.record
+        self._open[record.id] = entry
         record.state, record.due_ms = ready(record), self._clock.now_ms()
         record.attempts_made = record.crashes = record.deferrals = 0
         record.started_ms = record.finished_ms = record.outcome = None

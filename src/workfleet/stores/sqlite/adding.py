@@ -10,11 +10,11 @@ from ..wakes import queue_topic
 from .lane import Row, Step
 from .records import spec_of
 
-_INSERT_JOB = """
-INSERT INTO wf_job (seq, app, id, queue, state, lifo, priority, housekeeping, created_ms, due_ms, unique_key)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+_INTO_JOB = """
+INSERT OR IGNORE INTO wf_job
+  (seq, app, id, queue, state, lifo, priority, housekeeping, created_ms, due_ms, unique_key)
 """
-_INSERT_BODY = "INSERT INTO wf_body (seq, name, payload, spec, call) VALUES (?, ?, ?, ?, ?)"
+_INTO_BODY = "INSERT INTO wf_body (seq, name, payload, spec, call)"
 
 
 def add_jobs(step: Step, app: str, jobs: Sequence[JobRecord], *, call: str | None) -> list[Enqueued]:
@@ -23,12 +23,12 @@ def add_jobs(step: Step, app: str, jobs: Sequence[JobRecord], *, call: str | Non
         return []
     first = 1 + (step.row("SELECT coalesce(max(seq), 0) FROM wf_job") or (0,))[0]
     rows = [_row(step, app, seq, job) for seq, job in enumerate(jobs, first)]
-    if step.change_many(_INSERT_JOB, rows) == len(rows):
-        added = range(first, first + len(rows))
+    if step.insert(_INTO_JOB, rows) == len(rows):
+        added = set(range(first, first + len(rows)))
     else:
         added = {seq for (seq,) in step.rows("SELECT seq FROM wf_job WHERE seq >= ?", first)}
     bodies = [(seq, job.name, job.payload, spec_of(job), call) for seq, job in enumerate(jobs, first) if seq in added]
-    step.change_many(_INSERT_BODY, bodies)
+    step.insert(_INTO_BODY, bodies)
     step.topics.update(queue_topic(job.queue) for job in jobs)
     answers: list[Enqueued] = []
     known: set[str] = set()

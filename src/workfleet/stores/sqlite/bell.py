@@ -38,7 +38,7 @@ _rings = msgspec.json.Decoder(Ring)
 
 
 def folder_for(path: Path) -> Path:
-    """Where the sockets of a store file are: beside it, or in the temporary folder where that path would be too long."""
+    """Where a file's sockets are: beside it, or in the temporary folder where that path would be too long."""
     beside = Path(f"{path}.wake")
     if len(os.fsencode(beside)) + 1 + _NAME_LENGTH <= _PATH_LIMIT:
         return beside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -11,14 +12,15 @@ from workfleet.ports.stores import ClaimRequest, TakeOver
 
 from .adding import queue_number
 from .lane import Row, Step
-from .records import RECORD, records_of
+from .records import CLAIMED, DUE, ID, LIFO, PRIORITY, QUEUE, RECORD, SEQ, SETTLED, fresh_record_of, record_of
 
 _RIPEN_LIMIT = 1_000
-_SEQS_LIMIT = 100_000
+_HELD_LIMIT = 100_000
 
 _RIPEN = """
 UPDATE wf_job SET state = priority > 0 WHERE seq IN (
-  SELECT seq FROM wf_job INDEXED BY wf_job_due WHERE queue = ? AND state = 2 AND due_ms <= ? ORDER BY due_ms, seq LIMIT ?)
+  SELECT seq FROM wf_job INDEXED BY wf_job_due
+  WHERE queue = ? AND state = 2 AND due_ms <= ? ORDER BY due_ms, seq LIMIT ?)
 """
 _HAND_OUT = "UPDATE wf_job SET state = 3, claim = ?, lease_until_ms = ?, started_ms = ? WHERE seq IN "
 _LAST_IN = """(
@@ -35,8 +37,13 @@ WHERE app = ? AND state = 3 AND lease_until_ms <= ? ORDER BY lease_until_ms, seq
 """
 _HELD_BY = """
 SELECT j.seq FROM wf_job j INDEXED BY wf_job_active JOIN wf_claim c ON c.claim = j.claim
-WHERE j.app = ? AND j.state = 3 AND c.worker IN (SELECT value FROM json_each(?)) ORDER BY j.lease_until_ms, j.seq LIMIT ?
+WHERE j.app = ? AND j.state = 3 AND c.worker IN (SELECT value FROM json_each(?))
+ORDER BY j.lease_until_ms, j.seq LIMIT ?
 """
+_MARK = """
+INSERT INTO wf_run (seq, outcome, attempts) VALUES (?1, ?2, 0) ON CONFLICT (seq) DO UPDATE SET outcome = ?2
+"""
+_BY_SEQ = f"{RECORD} WHERE j.seq = ?"
 _TAKE_OVER = """
 UPDATE wf_job SET claim = ?, lease_until_ms = ?,
   ran_by = coalesce(ran_by, (SELECT worker FROM wf_claim c WHERE c.claim = wf_job.claim)) WHERE seq = ?
@@ -46,16 +53,16 @@ UPDATE wf_job SET claim = ?, lease_until_ms = ?,
 def claim_jobs(step: Step, app: str, request: ClaimRequest) -> list[JobRecord]:
     """Claim what is ready. The meaning is `JobStore.claim`'s."""
     number = claim_number(step, app, request.token)
-    rows = [] if number is None else _held(step, number)
-    if not rows:
-        number = _next_number(step) if number is None else number
-        if not _hand_out(step, app, request, number):
-            return []
-        _note(step, app, number, request.token, request.worker)
-        rows = _held(step, number)
-    wanted = {want.queue: place for place, want in enumerate(request.wants)}
-    rows.sort(key=lambda row: (wanted.get(row[2], 0), _place(row)))
-    return _readable(step, rows)
+    if number is not None and (held := _held(step, number)):
+        full = [(row[SEQ], record_of(_full(step, row))) for row in _in_order(held, request)]
+        return _readable(step, full)
+    number = _next_number(step) if number is None else number
+    if not _hand_out(step, app, request, number):
+        return []
+    _note(step, app, number, request.token, request.worker)
+    rows = _in_order(_held(step, number), request)
+    given = [(row[SEQ], fresh_record_of(row, request) or record_of(_full(step, row))) for row in rows]
+    return _readable(step, given)
 
 
 def renew_claims(step: Step, app: str, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
@@ -69,17 +76,15 @@ def renew_claims(step: Step, app: str, claims: Sequence[Claim], lease_ms: int) -
 def take_over_jobs(step: Step, app: str, request: TakeOver) -> list[JobRecord]:
     """Move claims of dead owners. The meaning is `JobStore.take_over`'s."""
     number = claim_number(step, app, request.token)
-    rows = [] if number is None else _held(step, number)
-    if not rows:
+    held = [] if number is None else [row[SEQ] for row in _held(step, number)]
+    if not held:
         number = _next_number(step) if number is None else number
-        seqs = _orphans(step, app, request)
-        if not seqs:
+        held = _orphans(step, app, request)
+        if not held:
             return []
         _note(step, app, number, request.token, request.worker)
-        step.change_many(_TAKE_OVER, [(number, step.now + request.lease_ms, seq) for seq in seqs])
-        places = {seq: place for place, seq in enumerate(seqs)}
-        rows = sorted(_held(step, number), key=lambda row: places[row[0]])
-    return records_of(rows)
+        step.change_many(_TAKE_OVER, [(number, step.now + request.lease_ms, seq) for seq in held])
+    return [record_of(row) for seq in held for row in step.rows(_BY_SEQ, seq)]
 
 
 def claim_number(step: Step, app: str, token: str) -> int | None:
@@ -124,19 +129,28 @@ def _hand_out(step: Step, app: str, request: ClaimRequest, number: int) -> int:
 
 def _held(step: Step, number: int) -> list[Row]:
     """What is held under a claim. Where these jobs are is remembered, because they will be settled soon."""
-    rows = step.rows(f"{RECORD} WHERE j.claim = ? AND j.state = 3", number)
-    seqs = step.memo.seqs
-    if len(seqs) > _SEQS_LIMIT:
-        seqs.clear()  # left over from claims that were lost
+    rows = step.rows(CLAIMED, number)
+    held = step.memo.held
+    if len(held) > _HELD_LIMIT:
+        held.clear()  # left over from claims that were lost
     for row in rows:
-        seqs[row[1]] = row[0]
+        held[row[ID]] = (row[SEQ], row[SETTLED])
     return rows
 
 
-def _place(row: Row) -> tuple[int, ...]:
-    """The order in which ready jobs are claimed."""
-    seq, priority, due_ms, lifo = row[0], row[4], row[7], row[25]
-    return (0, -due_ms, -seq) if lifo else (1, priority, due_ms, seq)
+def _full(step: Step, row: Row) -> Row:
+    """The row with what earlier runs left behind."""
+    return step.rows(_BY_SEQ, row[SEQ])[0]
+
+
+def _in_order(rows: list[Row], request: ClaimRequest) -> list[Row]:
+    """The order in which jobs are handed out."""
+    ordered = sorted((row for row in rows if row[LIFO]), key=itemgetter(DUE, SEQ), reverse=True)
+    ordered += sorted((row for row in rows if not row[LIFO]), key=itemgetter(PRIORITY, DUE, SEQ))
+    if len(request.wants) > 1:
+        places = {want.queue: place for place, want in enumerate(request.wants)}
+        ordered.sort(key=lambda row: places.get(row[QUEUE], 0))
+    return ordered
 
 
 def _orphans(step: Step, app: str, request: TakeOver) -> list[int]:
@@ -148,15 +162,14 @@ def _orphans(step: Step, app: str, request: TakeOver) -> list[int]:
     return [seq for (seq,) in rows]
 
 
-def _readable(step: Step, rows: list[Row]) -> list[JobRecord]:
-    """The records of claimed rows. One that cannot be read fails now, and its columns stay as they are."""
+def _readable(step: Step, claimed: list[tuple[int, JobRecord]]) -> list[JobRecord]:
+    """Claimed records that can be run. One that cannot be read fails now, and its columns stay as they are."""
     readable = []
-    for row, record in zip(rows, records_of(rows), strict=True):
+    for seq, record in claimed:
         if record.outcome != UNDECODABLE:
             readable.append(record)
             continue
         fail = "UPDATE wf_job SET state = 6, finished_ms = ?, settled = claim, lease_until_ms = NULL WHERE seq = ?"
-        step.change(fail, step.now, row[0])
-        mark = "INSERT INTO wf_run (seq, outcome) VALUES (?1, ?2) ON CONFLICT (seq) DO UPDATE SET outcome = ?2"
-        step.change(mark, row[0], UNDECODABLE)
+        step.change(fail, step.now, seq)
+        step.change(_MARK, seq, UNDECODABLE)
     return readable

@@ -19,8 +19,8 @@ _WAL_PAGES = 4_000
 _WAL_KEPT_BYTES = 64 * 1024 * 1024
 _STATEMENTS = 200
 _NETWORK = frozenset(
-    "afs beegfs ceph cifs coda fuse.cephfs fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre ncpfs nfs nfs4 "
-    "smb2 smb3 smbfs".split()
+    "afs beegfs ceph cifs coda fuse.cephfs fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre ncpfs "
+    "nfs nfs4 smb2 smb3 smbfs".split()
 )
 
 
@@ -48,7 +48,7 @@ class Database:
     file: tuple[int, int]
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` when the path is another file now, or none: SQLite would write to a file nobody sees."""
+        """Raise `StoreUnavailable` when the path is another file by now: SQLite would write to one that nobody sees."""
         if _identity(self.path) != self.file:
             raise gone(self.path)
 

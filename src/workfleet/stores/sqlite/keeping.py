@@ -29,7 +29,8 @@ WHERE queue = ?1 AND state = ?2 AND housekeeping = ?3 AND state > 4 AND finished
 _TOO_MANY = """
 SELECT seq FROM (
   SELECT seq, finished_ms FROM wf_job INDEXED BY wf_job_finished
-  WHERE queue = ?1 AND state = ?2 AND housekeeping = ?3 AND state > 4 ORDER BY finished_ms DESC, seq DESC LIMIT -1 OFFSET ?4
+  WHERE queue = ?1 AND state = ?2 AND housekeeping = ?3 AND state > 4
+  ORDER BY finished_ms DESC, seq DESC LIMIT -1 OFFSET ?4
 ) j WHERE NOT EXISTS (SELECT 1 FROM wf_run r WHERE r.seq = j.seq AND r.outcome = ?6) ORDER BY finished_ms, seq LIMIT ?5
 """
 
@@ -47,7 +48,7 @@ def prune_jobs(step: Step, app: str, rules: Sequence[PruneRule], limit: int) -> 
             doomed |= dict.fromkeys(_doomed(step, queue, rule, limit))
     seqs = list(doomed)[:limit]
     chosen = msgspec.json.encode(seqs).decode()
-    for table in ("wf_job", "wf_body", "wf_run", "wf_log"):
+    for table in ("wf_job", "wf_body", "wf_run", "wf_report", "wf_log"):
         step.change(f"DELETE FROM {table} WHERE seq IN (SELECT value FROM json_each(?))", chosen)
     _forget(step, app)
     return len(seqs)
@@ -59,10 +60,8 @@ def _retry(step: Step, app: str, job_id: str) -> bool:
     found = "SELECT j.seq, q.name FROM wf_job j JOIN wf_queue q ON q.queue = j.queue WHERE j.app = ? AND j.id = ?"
     row = step.row(found, app, job_id)
     assert row is not None
-    clear = (
-        "UPDATE wf_run SET outcome = NULL, result = NULL, failure = NULL, progress = NULL, call = NULL WHERE seq = ?"
-    )
-    step.change(clear, row[0])
+    step.change("UPDATE wf_run SET outcome = NULL, result = NULL, failure = NULL WHERE seq = ?", row[0])
+    step.change("DELETE FROM wf_report WHERE seq = ?", row[0])
     step.topics.add(queue_topic(row[1]))
     return True
 

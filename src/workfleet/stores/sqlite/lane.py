@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar
@@ -24,6 +25,8 @@ from .trouble import is_trouble, sqlite_url, unavailable
 
 _T = TypeVar("_T")
 _TOGETHER = 200
+_CHUNKS = (64, 16, 4, 1)
+"""Rows in one INSERT: few sizes, so that all of them stay prepared."""
 _BROKEN = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.SQLError)
 """After these a new connection is made: the file may be another one, or mended."""
 
@@ -36,13 +39,13 @@ class Memo:
 
     queues: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Queue numbers and whether the queue had housekeeping jobs only, by name."""
-    seqs: dict[str, int] = field(default_factory=dict)
-    """Where the jobs are that this connection handed out."""
+    held: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """Where the jobs are that this connection handed out, and which claim settled them before, by id."""
 
 
 @dataclass
 class Step:
-    """What an operation works with: the connection inside a transaction, the store's time, and whom to wake after it."""
+    """What an operation works with: the connection in a transaction, the store's time, and whom to wake after it."""
 
     db: apsw.Connection
     cursor: apsw.Cursor
@@ -62,11 +65,27 @@ class Step:
         self.cursor.execute(sql, values)
         return self.db.changes()
 
+    def insert(self, into: str, rows: Sequence[Row]) -> int:
+        """Run `INSERT … VALUES` for rows of equal length, many at a time. Returns how many rows were inserted."""
+        before, done = self.db.total_changes(), 0
+        for size in _CHUNKS:
+            while len(rows) - done >= size:
+                values = [value for row in rows[done : done + size] for value in row]
+                self.cursor.execute(f"{into} VALUES {_places(len(rows[0]), size)}", values)
+                done += size
+        return self.db.total_changes() - before
+
     def change_many(self, sql: str, rows: Sequence[Row]) -> int:
         """Run a statement once for each row of values. Returns how many rows were changed in all."""
         before = self.db.total_changes()
         self.cursor.executemany(sql, rows)
         return self.db.total_changes() - before
+
+
+@lru_cache(128)
+def _places(width: int, count: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return ", ".join([row] * count)
 
 
 @dataclass
@@ -101,9 +120,10 @@ class Lane:
         self._thread.start()
 
     async def run(self, operation: Callable[[Step], _T]) -> _T:
-        """Run an operation as one atomic step, and return what it returns. It may be run twice: it must only use its step.
+        """Run an operation as one atomic step, and return what it returns.
 
-        Raises `StoreUnavailable`, and what the operation raises.
+        It may be run again when a transaction fails, so it must change nothing but what its step gives it. Raises
+        `StoreUnavailable`, and what the operation raises.
         """
         if self._closed:
             raise StoreUnavailable(sqlite_url(self._path), "it is closed")
@@ -191,7 +211,7 @@ class Lane:
             if alone or not db.in_transaction:
                 raise
             call.error = unavailable(self._path, error) if is_trouble(error) else error
-        except Exception as error:  # the boundary around operations: what one raises is its own caller's
+        except Exception as error:  # noqa: BLE001 - the boundary: what an operation raises is its own caller's
             call.error = error
         if call.error is not None:
             self._memo = Memo()

@@ -1,4 +1,4 @@
-"""A store's two lanes, one that writes and one that reads, and its wake-ups: what the parts of the store work through."""
+"""A store's two lanes, one that writes and one that reads, and its wake-ups: what its parts work through."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class Lanes:
-    """Reads have a lane of their own, so that a long listing holds up no claim. They see all that was answered before."""
+    """Reads have a lane of their own, so that a long listing holds up no claim. They see what was answered before."""
 
     def __init__(self, path: Path, app: str, clock: Clock, *, create: bool) -> None:
         self._path, self._clock = path, clock

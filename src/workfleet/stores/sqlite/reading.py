@@ -89,7 +89,7 @@ def count_jobs(step: Step, app: str, *, housekeeping: bool) -> dict[str, JobCoun
     """Counts per queue, each from an index that holds all it needs."""
     with_own = int(housekeeping)
     listed = "SELECT queue, name FROM wf_queue WHERE app = ? AND housekeeping <= ?"
-    names = dict(step.rows(listed, app, with_own))
+    names: dict[int, str] = {row[0]: row[1] for row in step.rows(listed, app, with_own)}
     counts: dict[int, dict[str, int | None]] = {queue: {} for queue in names}
     for query in (_READY, _ACTIVE, _PARENTS, _FINISHED):
         for queue, state, count in step.rows(query, with_own):

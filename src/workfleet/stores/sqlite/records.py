@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from workfleet.model.jobs import UNDECODABLE, Attempt, Failure, JobRecord, RunOverrides
+from workfleet.ports.stores import ClaimRequest
 
 from .lane import Row
 from .schema import STATES
@@ -33,15 +34,29 @@ _failure = msgspec.json.Decoder(Failure)
 _history = msgspec.json.Decoder(Attempt)
 _Unreadable = (msgspec.MsgspecError, UnicodeDecodeError)
 
-RECORD = """
-SELECT j.seq, j.id, q.name, j.state, j.priority, j.housekeeping, j.created_ms, j.due_ms, j.started_ms, j.finished_ms,
-  j.attempts_made, j.crashes, j.deferrals, j.unique_key, j.lease_until_ms, coalesce(j.ran_by, c.worker), c.token,
-  b.name, b.payload, b.spec, r.outcome, r.result, r.failure, r.progress, CAST(r.history AS BLOB), j.lifo
-FROM wf_job j CROSS JOIN wf_queue q ON q.queue = j.queue
-  LEFT JOIN wf_body b ON b.seq = j.seq LEFT JOIN wf_run r ON r.seq = j.seq
+_COMMON = """
+j.seq, j.id, q.name, j.state, j.lifo, j.priority, j.due_ms, j.housekeeping, j.created_ms, j.started_ms, j.finished_ms,
+j.attempts_made, j.crashes, j.deferrals, j.unique_key, j.lease_until_ms, j.settled, b.name, b.payload, b.spec
+"""
+_LEFT_BEHIND = (
+    "coalesce(j.ran_by, c.worker), c.token, r.outcome, r.result, r.failure, p.progress, CAST(r.history AS BLOB)"
+)
+
+RECORD = f"""
+SELECT {_COMMON}, {_LEFT_BEHIND} FROM wf_job j CROSS JOIN wf_queue q ON q.queue = j.queue
+  LEFT JOIN wf_body b ON b.seq = j.seq LEFT JOIN wf_run r ON r.seq = j.seq LEFT JOIN wf_report p ON p.seq = j.seq
   LEFT JOIN wf_claim c ON c.claim = j.claim AND j.state = 3
 """
 """A query for records, to be completed with a WHERE. `record_of` reads its rows."""
+
+CLAIMED = f"""
+SELECT {_COMMON} FROM wf_job j INDEXED BY wf_job_active CROSS JOIN wf_queue q ON q.queue = j.queue
+  LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.claim = ? AND j.state = 3
+"""
+"""What is held under a claim, without what earlier runs left behind. `fresh_record_of` reads its rows."""
+
+SEQ, ID, QUEUE, LIFO, PRIORITY, DUE, SETTLED = 0, 1, 2, 4, 5, 6, 16
+_NAME, _PAYLOAD, _SPEC, _FAILURE, _HISTORY = 17, 18, 19, 24, 26
 
 
 def spec_of(job: JobRecord) -> bytes | None:
@@ -75,82 +90,89 @@ def clean_text(text: str) -> str:
 def record_of(row: Row) -> JobRecord:
     """The record of a row of `RECORD`. What cannot be read is left out, and the outcome says `undecodable`."""
     try:
-        return _record(row, _decoded(row))
+        return _record(row)
     except _Unreadable:
         return _damaged(row)
+
+
+def fresh_record_of(row: Row, claim: ClaimRequest) -> JobRecord | None:
+    """The record of a row of `CLAIMED` that was just handed out. None when it has a past, or cannot be read."""
+    if row[SETTLED] is not None or row[_NAME] is None:
+        return None
+    try:
+        record = _common(row)
+    except _Unreadable:
+        return None
+    record.worker, record.token = claim.worker, claim.token
+    return record
 
 
 def records_of(rows: Sequence[Row]) -> list[JobRecord]:
     return [record_of(row) for row in rows]
 
 
-def _decoded(row: Row) -> tuple[Spec, Failure | None, tuple[Attempt, ...]]:
-    spec, failure, history = row[19], row[22], row[24]
-    if row[17] is None:
-        raise msgspec.DecodeError("the row of its payload is missing")
-    return (
-        _NO_SPEC if spec is None else _spec.decode(spec),
-        None if failure is None else _failure.decode(failure),
-        () if history is None else tuple(_history.decode_lines(history)),
-    )
-
-
-_NO_SPEC = Spec()
-
-
-def _record(row: Row, decoded: tuple[Spec, Failure | None, tuple[Attempt, ...]]) -> JobRecord:
-    spec, failure, history = decoded
-    return JobRecord(
+def _common(row: Row) -> JobRecord:
+    record = JobRecord(
         id=row[1],
         queue=row[2],
-        name=row[17],
-        payload=row[18],
+        name=row[_NAME],
+        payload=row[_PAYLOAD],
         state=STATES[row[3]],
-        run=spec.run or _INHERITED,
-        priority=row[4],
-        lifo=spec.lifo,
-        delay_ms=spec.delay_ms,
-        due_ms=row[7],
-        unique_key=row[13],
-        schedule=spec.schedule,
-        slot_ms=spec.slot_ms,
-        housekeeping=bool(row[5]),
-        tags=spec.tags,
-        metadata=dict(spec.metadata),
-        created_ms=row[6],
-        started_ms=row[8],
-        finished_ms=row[9],
-        attempts_made=row[10],
-        crashes=row[11],
-        deferrals=row[12],
-        worker=row[15],
-        token=row[16],
-        lease_until_ms=row[14],
-        outcome=row[20],
-        result=row[21],
-        failure=failure,
-        progress=row[23],
-        history=history,
+        priority=row[5],
+        due_ms=row[6],
+        created_ms=row[8],
+        started_ms=row[9],
+        finished_ms=row[10],
+        unique_key=row[14],
+        lease_until_ms=row[15],
     )
+    if row[7]:
+        record.housekeeping = True
+    if row[SETTLED] is not None:
+        record.attempts_made, record.crashes, record.deferrals = row[11:14]
+    if row[_SPEC] is not None:
+        _say(record, _spec.decode(row[_SPEC]))
+    return record
+
+
+def _say(record: JobRecord, spec: Spec) -> None:
+    """What was said at enqueue."""
+    if spec.run is not None:
+        record.run = spec.run
+    record.lifo, record.delay_ms, record.tags, record.metadata = spec.lifo, spec.delay_ms, spec.tags, spec.metadata
+    record.schedule, record.slot_ms = spec.schedule, spec.slot_ms
+
+
+def _record(row: Row) -> JobRecord:
+    if row[_NAME] is None:
+        raise msgspec.DecodeError("the row of its payload is missing")
+    record = _common(row)
+    record.worker, record.token, record.outcome, record.result, failure, record.progress, history = row[20:]
+    if failure is not None:
+        record.failure = _failure.decode(failure)
+    if history is not None:
+        record.history = tuple(_history.decode_lines(history))
+    return record
 
 
 def _damaged(row: Row) -> JobRecord:
     """A record of what can be read, with a failure that names what cannot."""
     values: list[Any] = list(row)
-    if values[17] is None:
-        values[17], values[18] = "?", b"null"
     broken = []
-    for name, column, read in (("spec", 19, _spec.decode), ("failure", 22, _failure.decode), ("history", 24, _lines)):
+    if values[_NAME] is None:
+        values[_NAME], values[_PAYLOAD] = "?", b"null"
+        broken.append("the row of its payload is missing")
+    readers = (("spec", _SPEC, _spec.decode), ("failure", _FAILURE, _failure.decode), ("history", _HISTORY, _lines))
+    for name, column, read in readers:
         try:
             if values[column] is not None:
                 read(values[column])
         except _Unreadable as error:
             broken.append(f"{name}: {error}")
             values[column] = None
-    reason = "; ".join(broken) or "the row of its payload is missing"
-    values[20] = UNDECODABLE
-    record = _record(tuple(values), _decoded(tuple(values)))
-    record.failure = Failure(UNDECODABLE, f"this version cannot read the stored job ({reason})")
+    record = _record(tuple(values))
+    record.outcome = UNDECODABLE
+    record.failure = Failure(UNDECODABLE, f"this version cannot read the stored job ({'; '.join(broken)})")
     return record
 
 

@@ -24,13 +24,15 @@ SELECT name, fingerprint, definition, enabled, from_code, orphaned, paused, next
   last_job_id, last_outcome, fired, skipped, missed_count FROM wf_schedule WHERE app = ? ORDER BY name
 """
 _SET = """
-INSERT INTO wf_schedule (app, name, fingerprint, definition, enabled, from_code, next_due_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO wf_schedule (app, name, fingerprint, definition, enabled, from_code, next_due_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (app, name) DO UPDATE SET fingerprint = excluded.fingerprint, definition = excluded.definition,
   enabled = excluded.enabled, from_code = excluded.from_code, next_due_ms = excluded.next_due_ms, orphaned = 0
 """
 _FIRE = """
 UPDATE wf_schedule SET next_due_ms = ?, last_slot_ms = ?, last_outcome = ?, missed_count = missed_count + ?,
-  fired = fired + ?, skipped = skipped + ?, last_fired_ms = coalesce(?, last_fired_ms), last_job_id = coalesce(?, last_job_id),
+  fired = fired + ?, skipped = skipped + ?,
+  last_fired_ms = coalesce(?, last_fired_ms), last_job_id = coalesce(?, last_job_id),
   last_call = ?, last_call_slot_ms = ?, last_answer = ? WHERE app = ? AND name = ?
 """
 
@@ -109,7 +111,8 @@ class SqliteSchedules:
 
     def _fire(self, step: Step, fire: Fire) -> Fired:
         state = """
-            SELECT next_due_ms, enabled AND NOT paused AND NOT orphaned, last_job_id, last_call, last_call_slot_ms, last_answer
+            SELECT next_due_ms, enabled AND NOT paused AND NOT orphaned, last_job_id,
+              last_call, last_call_slot_ms, last_answer
             FROM wf_schedule WHERE app = ? AND name = ?
         """
         row = step.row(state, self._app, fire.schedule)
@@ -124,7 +127,8 @@ class SqliteSchedules:
         fired = (step.now, fire.job.id) if answer.kind == "fired" and fire.job is not None else (None, None)
         step.change(
             _FIRE, fire.next_due_ms, fire.ran_slot_ms, answer.kind, fire.missed, int(answer.kind == "fired"),
-            int(answer.kind == "skipped"), *fired, fire.call, fire.slot_ms, msgspec.json.encode(answer), self._app, fire.schedule,
+            int(answer.kind == "skipped"), *fired, fire.call, fire.slot_ms, msgspec.json.encode(answer),
+            self._app, fire.schedule,
         )  # fmt: skip
         return answer
 

@@ -1,8 +1,8 @@
 """The tables, what they mean, and how a file gets from an older version to this one.
 
-A job is one narrow row that changes (`wf_job`), one that never does (`wf_body`), and one for what its runs left behind
-(`wf_run`): claims and settlements then rewrite few bytes, however large payloads are. Changes within a major version
-only add.
+A job is one narrow row that changes (`wf_job`), one that never does (`wf_body`), and, once it was settled, one for what
+its runs left behind (`wf_run`): claims and settlements then rewrite few bytes, however large payloads are. Changes
+within a major version only add.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ CREATE TABLE wf_job (
   app TEXT NOT NULL,
   id TEXT NOT NULL,
   queue INTEGER NOT NULL,            -- wf_queue
-  state INTEGER NOT NULL,            -- 0 waiting 1 prioritized 2 delayed 3 active 4 waiting-children 5 completed 6 failed
+  state INTEGER NOT NULL,            -- 0 waiting, 1 prioritized, 2 delayed, 3 active,
+                                     -- 4 waiting-children, 5 completed, 6 failed
   lifo INTEGER NOT NULL,             -- 1: last in first out; never with a priority
   priority INTEGER NOT NULL,
   housekeeping INTEGER NOT NULL,
@@ -81,10 +82,14 @@ CREATE TABLE wf_run (
   outcome TEXT,
   result BLOB,                       -- JSON
   failure BLOB,                      -- JSON
-  progress BLOB,                     -- JSON
-  call TEXT,                         -- the last report, to know a repeat
-  attempts INTEGER NOT NULL DEFAULT 0,
+  attempts INTEGER NOT NULL,         -- how many the history holds
   history TEXT                       -- JSON, one attempt a line
+) STRICT;
+
+CREATE TABLE wf_report (
+  seq INTEGER PRIMARY KEY,           -- wf_job
+  progress BLOB,                     -- JSON
+  call TEXT                          -- the last report's call, to know a repeat
 ) STRICT;
 
 CREATE TABLE wf_log (

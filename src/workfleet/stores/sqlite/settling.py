@@ -14,26 +14,29 @@ from .lane import Row, Step
 from .records import clean_text, json_of
 from .schema import STATE_NUMBERS
 
-_SETTLE = """
-UPDATE wf_job SET
-  state = CASE WHEN ?1 < 2 THEN priority > 0 ELSE ?1 END, attempts_made = ?2, crashes = ?3, deferrals = ?4,
-  due_ms = coalesce(?5, due_ms), finished_ms = ?6, lease_until_ms = NULL, ran_by = NULL, settled = claim
-WHERE seq = ?7 AND id = ?8 AND claim = ?9 AND state = 3
+_MINE = "seq = ? AND id = ? AND claim = ? AND state = 3"
+_FINISH = f"""
+UPDATE wf_job SET state = ?, attempts_made = ?, crashes = ?, deferrals = ?, finished_ms = ?,
+lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_MINE}
 """
-_ADD_RUN = f"""
-INSERT INTO wf_run (seq, outcome, result, failure, attempts, history) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (seq) DO UPDATE SET outcome = excluded.outcome, result = excluded.result, failure = excluded.failure,
-  attempts = min(attempts + excluded.attempts, {HISTORY_LIMIT}),
+_PUT_BACK = f"""
+UPDATE wf_job SET state = iif(? < 2, priority > 0, ?), attempts_made = ?, crashes = ?, deferrals = ?,
+due_ms = coalesce(?, due_ms), lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_MINE}
+"""
+_INTO_RUN = "INSERT INTO wf_run (seq, outcome, result, failure, attempts, history)"
+_NEXT_RUN = f"""
+UPDATE wf_run SET outcome = ?2, result = ?3, failure = ?4, attempts = min(attempts + ?5, {HISTORY_LIMIT}),
   history = CASE
-    WHEN excluded.attempts = 0 THEN history
-    WHEN attempts = 0 THEN excluded.history
-    WHEN attempts < {HISTORY_LIMIT} THEN history || char(10) || excluded.history
-    ELSE substr(history, instr(history, char(10)) + 1) || char(10) || excluded.history
+    WHEN ?5 = 0 THEN history
+    WHEN attempts = 0 THEN ?6
+    WHEN attempts < {HISTORY_LIMIT} THEN history || char(10) || ?6
+    ELSE substr(history, instr(history, char(10)) + 1) || char(10) || ?6
   END
+WHERE seq = ?1
 """
-"""JSON text has no raw line feed, so one starts a new attempt; at the limit the first line goes."""
-_UPSERT_REPORT = """
-INSERT INTO wf_run (seq, progress, call) VALUES (?, ?, ?)
+"""JSON has no raw line feed, so one starts a new attempt; at the limit the first line goes."""
+_REPORT = """
+INSERT INTO wf_report (seq, progress, call) VALUES (?, ?, ?)
 ON CONFLICT (seq) DO UPDATE SET progress = coalesce(excluded.progress, progress), call = excluded.call
 """
 
@@ -41,21 +44,24 @@ ON CONFLICT (seq) DO UPDATE SET progress = coalesce(excluded.progress, progress)
 def settle_jobs(step: Step, app: str, settlements: Sequence[Settlement]) -> list[bool]:
     """Apply outcomes under their claims. The meaning is `JobStore.settle`'s."""
     numbers = {token: claim_number(step, app, token) for token in {s.claim.token for s in settlements}}
+    first_runs: list[Row] = []
     applied: list[bool] = []
-    runs: list[Row] = []
     for settlement in settlements:
         claim, outcome = settlement.claim, settlement.outcome
-        seq, number = _seq(step, app, claim.job_id), numbers[claim.token]
-        if seq is not None and step.change(_SETTLE, *_changes(step, outcome), seq, claim.job_id, number):
+        number, (seq, settled) = numbers[claim.token], _place(step, app, claim.job_id)
+        if number is None or seq is None:
+            applied.append(False)
+        elif _apply(step, outcome, seq, claim.job_id, number):
             applied.append(True)
-            runs.append(_run(seq, outcome))
-            if outcome.state not in FINISHED:
-                step.topics.add(queue_topic(_queue_of(step, seq)))
-            if outcome.follow_up:
-                add_jobs(step, app, outcome.follow_up, call=None)
+            if settled is None:
+                first_runs.append(_run(seq, outcome))
+            else:
+                step.change(_NEXT_RUN, *_run(seq, outcome))
+            add_jobs(step, app, outcome.follow_up, call=None)
         else:
-            applied.append(number is not None and _settled_before(step, app, claim, number))
-    step.change_many(_ADD_RUN, runs)
+            # A repeat of the call that settled it, if this very claim did so last.
+            applied.append(_place(step, app, claim.job_id)[1] == number)
+    step.insert(_INTO_RUN, first_runs)
     return applied
 
 
@@ -64,7 +70,7 @@ def report_run(
 ) -> bool:
     """Keep progress and log lines. The meaning is `JobStore.report`'s."""
     found = """
-        SELECT j.seq, r.call FROM wf_job j JOIN wf_claim c ON c.claim = j.claim LEFT JOIN wf_run r ON r.seq = j.seq
+        SELECT j.seq, p.call FROM wf_job j JOIN wf_claim c ON c.claim = j.claim LEFT JOIN wf_report p ON p.seq = j.seq
         WHERE j.app = ? AND j.id = ? AND j.state = 3 AND c.token = ?
     """
     row = step.row(found, app, claim.job_id, claim.token)
@@ -72,7 +78,7 @@ def report_run(
         return False
     seq, last_call = row
     if call is None or call != last_call:
-        step.change(_UPSERT_REPORT, seq, progress, call)
+        step.change(_REPORT, seq, progress, call)
         last = step.row("SELECT coalesce(max(line_no), 0) FROM wf_log WHERE seq = ?", seq)
         numbered = enumerate(map(clean_text, lines), 1 + (last or (0,))[0])
         step.change_many(
@@ -81,23 +87,28 @@ def report_run(
     return True
 
 
-def _seq(step: Step, app: str, job_id: str) -> int | None:
-    """Where a job is. What is remembered may be outdated; the update compares the id once more."""
-    known = step.memo.seqs.pop(job_id, None)
-    if known is None:
-        row = step.row("SELECT seq FROM wf_job WHERE app = ? AND id = ?", app, job_id)
-        known = None if row is None else row[0]
-    return known
+def _place(step: Step, app: str, job_id: str) -> tuple[int | None, int | None]:
+    """Where a job is, and which claim settled it last. Remembered at its claim; the update checks the id once more."""
+    known = step.memo.held.pop(job_id, None)
+    if known is not None:
+        return known
+    row = step.row("SELECT seq, settled FROM wf_job WHERE app = ? AND id = ?", app, job_id)
+    return (None, None) if row is None else (row[0], row[1])
 
 
-def _changes(step: Step, outcome: Outcome) -> Row:
-    """State, counters, due time and finish time after an outcome. A due time of None keeps the job's place."""
-    state, due_ms = outcome.state, None
+def _apply(step: Step, outcome: Outcome, seq: int, job_id: str, number: int) -> bool:
+    """Change the job's row, if the claim still holds it."""
+    counters = (outcome.attempts_made, outcome.crashes, outcome.deferrals)
+    mine = (seq, job_id, number)
+    state = outcome.state
+    if state in FINISHED:
+        return bool(step.change(_FINISH, STATE_NUMBERS[state], *counters, step.now, *mine))
+    due_ms = None  # keeps its place
     if state is JobState.DELAYED:
         due_ms = step.now + max(outcome.delay_ms, 0)
         state = JobState.DELAYED if due_ms > step.now else JobState.WAITING
-    finished_ms = step.now if state in FINISHED else None
-    return (STATE_NUMBERS[state], outcome.attempts_made, outcome.crashes, outcome.deferrals, due_ms, finished_ms)
+    step.topics.add(queue_topic(_queue_of(step, seq)))
+    return bool(step.change(_PUT_BACK, STATE_NUMBERS[state], STATE_NUMBERS[state], *counters, due_ms, *mine))
 
 
 def _run(seq: int, outcome: Outcome) -> Row:
@@ -112,9 +123,3 @@ def _queue_of(step: Step, seq: int) -> str:
     assert row is not None
     name: str = row[0]
     return name
-
-
-def _settled_before(step: Step, app: str, claim: Claim, number: int) -> bool:
-    """Whether it was this very claim that settled the job last: then this is a repeat."""
-    row = step.row("SELECT settled FROM wf_job WHERE app = ? AND id = ?", app, claim.job_id)
-    return row is not None and row[0] == number

@@ -19,8 +19,8 @@ from .trouble import sqlite_url
 class SqliteStore:
     """A `Store` on one file. Several processes, and several apps, may have the file open.
 
-    Its time is the clock's, as it is: the file remembers no time of its own. A clock that is set back delays what is due
-    by as much; no lease then ends early.
+    Its time is the clock's, as it is: the file remembers no time of its own. A clock that is set back delays what is
+    due by as much; no lease then ends early.
     """
 
     def __init__(self, path: Path, app: str, clock: Clock, lanes: Lanes) -> None:

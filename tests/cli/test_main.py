@@ -1,0 +1,163 @@
+"""Help, usage errors and the boundary of the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from workfleet.cli.main import _COMMANDS, _Commands, main
+
+from .conftest import Project, clean, command, wait_for
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        yield (*path, name), found
+        if isinstance(found, click.Group):
+            yield from leaves(found, (*path, name))
+
+
+ALL = dict(leaves(_Commands()))
+
+
+def test_the_verbs_are_those_of_the_issue() -> None:
+    assert {" ".join(path) for path in ALL} == {
+        "run",
+        "dev",
+        "enqueue",
+        "status",
+        "queues",
+        "queues ls",
+        "jobs",
+        "jobs ls",
+        "jobs show",
+        "jobs retry",
+        "schedules",
+        "schedules ls",
+        "schedules next",
+        "schedules run",
+        "probe",
+        "init",
+        "config",
+        "config show",
+        "config check",
+        "version",
+    }
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    if path == ("probe",):  # its own file prints its help
+        assert main(["--debug", "probe", "-h"]) == 0
+        assert capsys.readouterr().out.startswith("Usage: workfleet probe live|ready|startup")
+        return
+    for flag in ("-h", "--help"):
+        assert main([*path, flag]) == 0
+        out = capsys.readouterr().out
+        assert f"Usage: workfleet {' '.join(path)} " in out
+        assert "Example" in out
+        assert f"  workfleet {path[0]}" in out.split("Example")[1]
+
+
+def test_help_lists_every_command_once_and_imports_no_more_than_click(project: Project) -> None:
+    code = "import sys; from workfleet.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    python = command()[0]
+    done = subprocess.run([python, "-c", code, "-h"], capture_output=True, text=True, env=clean({}), check=True)
+    *told, modules = done.stdout.splitlines()
+    names = [line.split()[0] for line in told if line.startswith("  ") and line[2].isalpha()]
+    commands = [name for names in _COMMANDS.values() for name in names]
+    assert [name for name in names if name in commands] == commands
+    heavy = {"pydantic", "dishka", "msgspec", "apsw", "rich", "workfleet.app", "workfleet.settings"}
+    assert heavy.isdisjoint(modules.split())
+
+
+def test_the_supervisor_brings_no_application_machinery_along() -> None:
+    code = "import sys, workfleet.cli.run; print(*sys.modules)"
+    done = subprocess.run([command()[0], "-c", code], capture_output=True, text=True, env=clean({}), check=True)
+    heavy = {"dishka", "structlog", "opentelemetry", "rich", "workfleet.app.app", "workfleet.pools", "workfleet.guards"}
+    assert heavy.isdisjoint(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["quues", "ls"], "No such command 'quues'. (Did you mean one of: 'enqueue', 'queues'?)"),
+        (["jobs", "lst"], "No such command 'lst'"),
+        (["jobs", "ls", "--sate", "failed"], "--sate"),
+        (["jobs", "ls", "--state", "broken"], "'broken' is not one of 'waiting'"),
+        (["jobs", "ls", "--limit", "0"], "--limit"),
+        (["jobs", "show"], "Missing argument 'ID'"),
+        (["run", "--processes", "0"], "--processes"),
+        (["run", "--fail-on-failed"], "--fail-on-failed needs --until-idle"),
+        (["run", "a", "b"], "unexpected extra argument (b)"),
+        (["jobs", "retry"], "say which jobs"),
+        (["jobs", "retry", "x", "--all-failed"], "say which jobs"),
+        (["jobs", "retry", "x", "--queue", "q"], "--queue goes with --all-failed"),
+        (["enqueue", "q"], "Missing argument 'NAME'"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_2_and_says_what_is_wrong(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert told in err
+
+
+def test_without_a_command_help_is_shown_and_the_code_is_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "Usage: workfleet [OPTIONS] COMMAND" in capsys.readouterr().err
+
+
+def test_version(project: Project) -> None:
+    assert project("--version").out == "workfleet 0.1.0\n"
+    ran = project("version")
+    assert ran.code == 0
+    assert ran.out.splitlines()[0].split() == ["workfleet", "0.1.0"]
+    (document,) = project("version", "--json").documents
+    assert list(document) == ["workfleet", "python", "sqlite", "platform"]
+    assert document["sqlite"].startswith("3.")
+
+
+def test_a_fault_of_our_own_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("lost my way")
+
+    monkeypatch.delenv("WORKFLEET_DEBUG", raising=False)
+    monkeypatch.setattr(_Commands, "invoke", fail)
+    assert main(["version"]) == 1
+    assert capsys.readouterr().err.startswith("Error: RuntimeError: lost my way. This is a fault of workfleet")
+
+
+def test_a_closed_pipe_is_no_error(project: Project) -> None:
+    running = subprocess.Popen(
+        command("config", "show"), cwd=project.folder, env=clean({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.close()
+    err = running.stderr.read()
+    running.stderr.close()
+    assert (running.wait(30), err) == (141, b"")
+
+
+def test_ctrl_c_exits_130_without_a_traceback(project: Project) -> None:
+    project.write("app.py", "import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+    running = project.start("queues", "ls")
+    assert running.stderr is not None
+    assert wait_for(running.stderr.readline, "the import") == "importing\n"
+    os.kill(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err) == (130, "", "")

@@ -1,0 +1,143 @@
+"""`job.log` and `job.progress`, from coroutines and threads, in order and under the claim."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from tests.queues.rig import FaultyJobs, Rig, until
+from workfleet.errors import PayloadRejected
+from workfleet.events import JobLogged
+from workfleet.ports.stores import Store
+
+
+async def test_lines_are_kept_in_order_whatever_is_in_them(rig: Rig) -> None:
+    lines = ["plain", "", "a\0b", "lone \ud800", "two\nlines", "x" * 20_000, "<img src=x onerror=alert(1)>"]
+
+    async def talks(job: Any) -> None:
+        for line in lines:
+            job.log(line)
+        job.log(42)
+
+    rig.on(talks)
+    async with rig:
+        job_id = await rig.enqueue("talks")
+        await rig.finished(job_id)
+    kept = ["plain", "", "a\0b", "lone ?", "two\nlines", "x" * 10_000, "<img src=x onerror=alert(1)>", "42"]
+    assert await rig.store.jobs.logs(job_id) == kept
+    assert [event.line for event in rig.told(JobLogged)] == kept
+
+
+async def test_many_lines_travel_in_few_calls(store: Store) -> None:
+    jobs = FaultyJobs(store.jobs, lambda *_: None)
+    rig = Rig(store, jobs=jobs)
+
+    async def chatters(job: Any) -> None:
+        for number in range(5_000):
+            job.log(str(number))
+
+    rig.on(chatters)
+    async with rig:
+        job_id = await rig.enqueue("chatters")
+        await rig.finished(job_id)
+    assert await store.jobs.logs(job_id) == [str(number) for number in range(5_000)]
+    assert jobs.calls.count("report") == 5
+
+
+async def test_a_line_is_there_while_the_job_runs(rig: Rig) -> None:
+    go_on = asyncio.Event()
+
+    async def talks(job: Any) -> None:
+        job.log("first")
+        await go_on.wait()
+
+    rig.on(talks)
+    async with rig:
+        job_id = await rig.enqueue("talks")
+        await until(lambda: rig.told(JobLogged))
+        deadline = asyncio.get_running_loop().time() + 5
+        while not await rig.store.jobs.logs(job_id):
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.001)
+        go_on.set()
+        await rig.finished(job_id)
+    assert await rig.store.jobs.logs(job_id) == ["first"]
+
+
+async def test_a_thread_logs_and_reports(rig: Rig) -> None:
+    def works(job: Any) -> str:
+        for number in range(100):
+            job.log(f"line {number}")
+            job.progress({"done": number})
+        return threading.current_thread().name
+
+    rig.on(works)
+    async with rig:
+        job_id = await rig.enqueue("works")
+        record = await rig.finished(job_id)
+    assert await rig.store.jobs.logs(job_id) == [f"line {number}" for number in range(100)]
+    assert record.progress == b'{"done":99}'
+    assert record.result is not None
+    assert record.result.startswith(b'"workfleet-handler-')
+
+
+async def test_a_thread_may_await_progress_in_a_loop_of_its_own(rig: Rig) -> None:
+    def works(job: Any) -> str:
+        async def own_loop() -> str:
+            await job.progress(1)
+            return "delivered"
+
+        return asyncio.run(own_loop())
+
+    rig.on(works)
+    async with rig:
+        record = await rig.finished(await rig.enqueue("works"))
+    assert (record.result, record.progress) == (b'"delivered"', b"1")
+
+
+async def test_progress_is_there_when_it_was_awaited(rig: Rig) -> None:
+    seen: list[bytes | None] = []
+
+    async def works(job: Any) -> None:
+        for number in (1, 2):
+            await job.progress(number)
+            seen.append((await rig.record(job.id)).progress)
+        job.progress(3)  # not awaited: it is sent nevertheless
+
+    rig.on(works)
+    async with rig:
+        record = await rig.finished(await rig.enqueue("works"))
+    assert (seen, record.progress) == ([b"1", b"2"], b"3")
+
+
+async def test_progress_that_cannot_be_stored_is_refused_at_once(rig: Rig) -> None:
+    seen: list[str] = []
+
+    async def works(job: Any) -> None:
+        try:
+            job.progress(object())
+        except PayloadRejected as error:
+            seen.append(str(error))
+
+    rig.on(works)
+    async with rig:
+        job_id = await rig.enqueue("works")
+        record = await rig.finished(job_id)
+    assert record.progress is None
+    assert seen[0].startswith(f"progress of job {job_id}: $")
+
+
+async def test_a_broken_text_is_the_handlers_own_error(rig: Rig) -> None:
+    class Broken:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    async def talks(job: Any) -> None:
+        job.log(Broken())
+
+    rig.on(talks)
+    async with rig:
+        record = await rig.finished(await rig.enqueue("talks"))
+    assert record.failure is not None
+    assert record.failure.message == "no text"

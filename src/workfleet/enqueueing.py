@@ -52,6 +52,10 @@ class Enqueueing:
 
     def bare(self, queue: str, name: str, payload: bytes, options: JobOptions) -> JobRecord:
         """The record of an encoded payload. Raises ValueError for an option that is wrong."""
+        for option in options:
+            if option not in JobOptions.__optional_keys__:
+                known = ", ".join(sorted(JobOptions.__optional_keys__))
+                raise ValueError(f"unknown option {option!r}; there are {known}")
         return JobRecord(
             id=_checked_id(options.get("id")) or new_id(self._now_ms()),
             queue=queue,
@@ -103,10 +107,13 @@ def run_overrides(options: RunOptions) -> RunOverrides:
     if isinstance(attempts, bool) or (attempts is not UNSET and not _whole(attempts, 1)):
         raise ValueError(f"attempts={attempts!r}: it is the number of tries, 1 or more")
     timeout = options.get("timeout", UNSET)
+    timeout_ms = timeout if timeout is UNSET or timeout is None else duration_ms(timeout)
+    if timeout_ms == 0:
+        raise ValueError(f"timeout={timeout!r}: no run ends in no time; None is for no timeout")
     return RunOverrides(
         attempts=attempts,
         backoff=backoff_of(options["backoff"]) if "backoff" in options else UNSET,
-        timeout_ms=timeout if timeout is UNSET or timeout is None else duration_ms(timeout),
+        timeout_ms=timeout_ms,
     )
 
 

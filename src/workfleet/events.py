@@ -250,6 +250,14 @@ class ScheduleMissed(Event, frozen=True, kw_only=True):
     count: int
 
 
+class ScheduleUnusable(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "schedule.unusable"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "schedule {schedule} cannot be fired by this process: {error}"
+    schedule: str
+    error: str
+
+
 # Locks
 
 

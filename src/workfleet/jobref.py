@@ -9,7 +9,7 @@ from .errors import JobFailed, NotFound, ResultTimeout
 from .model.durations import DurationLike, duration_ms
 from .model.jobs import JobRecord, JobState
 from .payloads.codec import Codec
-from .payloads.hints import resolved
+from .payloads.hints import resolved, stored_result
 from .ports.clock import Clock
 from .ports.stores import JobStore
 
@@ -49,7 +49,8 @@ class JobRef(Generic[R_co]):
             failure = record.failure
             code, message = (failure.code, failure.message) if failure else (record.outcome or "failed", "")
             raise JobFailed(self.id, code, message)
-        value: R_co = Codec(resolved(self._result), f"result of job {self.id}").decode(record.result or b"null")
+        hint = stored_result(resolved(self._result))
+        value: R_co = Codec(hint, f"result of job {self.id}").decode(record.result or b"null")
         return value
 
     async def _finished(self) -> JobRecord:

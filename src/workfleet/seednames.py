@@ -10,11 +10,12 @@ from datetime import timedelta
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from .app.client import Client
+from .enqueueing import Enqueueing
 from .errors import UsageError
 from .guards.declare import locked
 from .jobref import JobRef
 from .locks.locks import Locks
-from .model.durations import DurationLike
+from .model.durations import DurationLike, duration_ms
 from .model.jobtypes import JobType
 from .model.options import JobOptions, ScheduleOptions
 from .pools.registry import Pools
@@ -26,7 +27,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 QueueWorker = queue
 QueueJobHandler = handler
-with_distributed_lock = WithDistributedLock = locked
 IDistributedLockService = Locks
 ProcessManager = Pools
 
@@ -61,21 +61,12 @@ class ScheduledJobOptions(TypedDict, total=False):
 
 
 def scheduled_job(**options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
-    """`@scheduled_job(cron=…, retries=2, queue_name="emails")`: with a queue target, the return value is the
-    payload of a
-    job there. Job name or options without a queue mean the default queue; the job's default name is the schedule's."""
-    for option in options:
-        if option not in ScheduledJobOptions.__optional_keys__:
-            known = ", ".join(sorted(ScheduledJobOptions.__optional_keys__))
-            raise TypeError(f"scheduled_job: unknown option {option!r}; there are {known}")
-    given: dict[str, Any] = dict(options)
-    target = None
-    if any(key in given for key in ("queue_name", "queue_job_name", "queue_job_options")):
-        target = QueueTarget(
-            _stripped(given.get("queue_name")),
-            _stripped(given.get("queue_job_name")),
-            given.get("queue_job_options", {}),
-        )
+    """`@scheduled_job(cron=…, retries=2, queue_name="emails")`: with a queue target, the return value is the payload of
+    a job there. Job name or options without a queue mean the default queue; the job's default name is the schedule's.
+
+    Raises TypeError and ValueError as `schedule`.
+    """
+    given = _known("scheduled_job", options)
     return recorder(
         ScheduleSpec(
             name=_stripped(given.get("name")),
@@ -83,26 +74,30 @@ def scheduled_job(**options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
             every=_duration(given, "interval"),
             at=None,
             options=_schedule_options(given),
-            target=target,
+            target=_target(given),
         )
     )
 
 
 def cron(expression: str, /, **options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
     """`@cron(CronExpression.EVERY_HOUR, timezone="UTC")`."""
+    _refuse("cron", options, "cron")
     options["cron"] = expression
     return scheduled_job(**options)
 
 
 def interval(every: DurationLike, /, **options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
     """`@interval("15m")`."""
+    _refuse("interval", options, "interval", "interval_ms")
     options["interval"] = every
     return scheduled_job(**options)
 
 
 def timeout_once(after: DurationLike, /, **options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
     """`@timeout_once("5s")`: once in each process, this long after its start."""
-    given: dict[str, Any] = dict(options)
+    given = _known("timeout_once", options)
+    _refuse("timeout_once", given, "cron", "interval", "interval_ms", "run_on_start")
+    duration_ms(after)
     return recorder(
         ScheduleSpec(
             name=_stripped(given.get("name")),
@@ -110,34 +105,72 @@ def timeout_once(after: DurationLike, /, **options: Unpack[ScheduledJobOptions])
             every=None,
             at=None,
             options={**_schedule_options(given), "run_on_start": "process"},
+            target=_target(given),
             start_delay=after,
         )
     )
 
 
+def with_distributed_lock(
+    key: str, ttl: DurationLike | None = None, /, *, ttl_ms: int | None = None
+) -> Callable[[F], F]:
+    """`@with_distributed_lock("cleanup:hourly", "30m")`: `locked`, which skips a run while somebody else has the lock.
+
+    Other than in the source document it is renewed while the function runs.
+    """
+    if ttl is not None and ttl_ms is not None:
+        raise TypeError("give ttl or ttl_ms, not both")
+    return locked(key, ttl=ttl if ttl_ms is None else timedelta(milliseconds=ttl_ms))
+
+
+WithDistributedLock = with_distributed_lock
 ScheduledJob, Cron, Interval, Timeout = scheduled_job, cron, interval, timeout_once
+
+
+def _known(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    for option in options:
+        if option not in ScheduledJobOptions.__optional_keys__:
+            known = ", ".join(sorted(ScheduledJobOptions.__optional_keys__))
+            raise TypeError(f"{where}: unknown option {option!r}; there are {known}")
+    return dict(options)
+
+
+def _refuse(where: str, options: Mapping[str, Any], *names: str) -> None:
+    for name in names:
+        if name in options:
+            raise TypeError(f"{where}: {name}= says again, or otherwise, when it runs")
+
+
+def _target(given: Mapping[str, Any]) -> QueueTarget | None:
+    queue, job = _stripped(given.get("queue_name")), _stripped(given.get("queue_job_name"))
+    options = given.get("queue_job_options")
+    if queue is None and job is None and options is None:
+        return None
+    target = QueueTarget(queue, job, JobOptions() if options is None else options)
+    Enqueueing("", lambda: 0).bare("queue", "job", b"null", target.options)  # what is wrong is told here, not at a run
+    return target
 
 
 def _schedule_options(given: Mapping[str, Any]) -> ScheduleOptions:
     options = ScheduleOptions()
     for name in ("description", "enabled", "timezone", "run_on_start"):
         if name in given:
-            options[name] = given[name]  # type: ignore[literal-required]
+            options[name] = given[name]
     if "prevent_overlap" in given:
         options["overlap"] = "skip" if given["prevent_overlap"] else "allow"
     if "retries" in given:
-        if not isinstance(given["retries"], int) or given["retries"] < 0:
+        if type(given["retries"]) is not int or given["retries"] < 0:
             raise ValueError(f"retries={given['retries']!r}: 0 or more")
         options["attempts"] = given["retries"] + 1
-    for theirs, ours in (
-        ("retry_delay", "backoff"),
-        ("timeout", "timeout"),
-        ("max_random_delay", "jitter"),
-        ("jitter", "jitter"),
-    ):
+    for theirs, ours in _RENAMED:
         if theirs in given or f"{theirs}_ms" in given:
+            if ours in options:
+                raise TypeError(f"{theirs} and {ours} are two names of one option: give one of them")
             options[ours] = _duration(given, theirs)  # type: ignore[literal-required]
     return options
+
+
+_RENAMED = (("jitter", "jitter"), ("max_random_delay", "jitter"), ("retry_delay", "backoff"), ("timeout", "timeout"))
 
 
 def _duration(given: Mapping[str, Any], name: str) -> DurationLike | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -18,6 +19,9 @@ from unittest.mock import patch
 import pytest
 
 from workfleet.cli.main import main
+from workfleet.clock import SystemClock
+from workfleet.settings.store import default_store
+from workfleet.stores.open import open_store
 
 TIMEOUT_S = 60
 
@@ -89,6 +93,10 @@ class Project:
         """Run `workfleet` to its end: what starts processes as a process of its own, everything else in this one."""
         if arguments[0] in ("run", "dev"):
             return self.process(*arguments, cwd=cwd, **environ)
+        return self.inside(*arguments, stdin=stdin, cwd=cwd, **environ)
+
+    def inside(self, *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str) -> Ran:
+        """Run `workfleet` in this process."""
         out, err = io.StringIO(), io.StringIO()
         with (
             untouched(clean({**self.environ, **environ}), cwd or self.folder),
@@ -112,6 +120,15 @@ class Project:
             timeout=TIMEOUT_S,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
+
+    def make_store(self, app: str) -> None:
+        """An empty store, as the first run would make it."""
+        url = default_store(self.folder, app)
+
+        async def make() -> None:
+            await (await open_store(url, app=app, clock=SystemClock(), create=True)).close()
+
+        asyncio.run(make())
 
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
         """Start `workfleet` and leave it running."""
@@ -184,7 +201,7 @@ def bare(tmp_path: Path) -> Project:
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project in which jobs were done, failed and are waiting. Tests only read it."""
     project = make_project(tmp_path_factory.mktemp("worked"))
-    project("run", "--until-idle")
+    project.make_store("shop")
     for arguments in (
         ("greet", '{"name": "Ada", "times": 2}', "--id", "done"),
         ("greet", '{"name": "nobody"}', "--id", "broken"),

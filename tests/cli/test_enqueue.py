@@ -24,10 +24,12 @@ def show(project: Project, job_id: str) -> Any:
 
 
 def test_it_prints_the_id_and_nothing_else(shop: Project) -> None:
-    ran = shop.process("enqueue", "greetings", "greet", '{"name": "Ada"}', "--delay", "1h30m", "--priority", "5")
+    ran = shop.process(
+        "enqueue", "greetings", "greet", '{"name": "Ada", "times": 2}', "--delay", "1h30m", "--priority", "5"
+    )
     assert (ran.code, ran.err) == (0, "")
     job = show(shop, ran.out.strip())
-    assert (job["queue"], job["name"], job["payload"]) == ("greetings", "greet", {"name": "Ada", "times": 1})
+    assert (job["queue"], job["name"], job["payload"]) == ("greetings", "greet", {"name": "Ada", "times": 2})
     assert (job["state"], job["priority"]) == ("delayed", 5)
 
 
@@ -114,7 +116,7 @@ def states(project: Project) -> dict[str, str]:
 
 def test_retry_takes_all_or_none_and_asks_before_many(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-    assert project("run", "--until-idle").code == 0
+    project.make_store("shop")
     for job_id in ("f1", "f2", "f3"):
         assert project("enqueue", "greetings", "refuse", "--id", job_id).code == 0
     assert project("enqueue", "greetings", "greet", '{"name": "ok"}', "--id", "ok").code == 0

@@ -119,7 +119,7 @@ def test_nul_round_trips() -> None:
 
 
 def test_a_result_that_cannot_be_stored_names_its_type() -> None:
-    with pytest.raises(PayloadRejected, match="result of n: .*object"):
+    with pytest.raises(PayloadRejected, match=r"result of n: .*object"):
         encode_result(object(), "result of n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -239,3 +240,14 @@ async def test_the_copy_of_a_child_that_forks_answers_nothing(make_pool: MakePoo
     await wait_until(lambda: not runs(copy))
     assert await pool.call("pid") == pid
     assert pool.stats().calls == 3
+
+
+async def test_throughput_for_who_wants_to_know(make_pool: MakePool) -> None:
+    """Printed, not judged (`pytest -s`): the machine decides. `bench` compares."""
+    pool = make_pool(ChildSpec("tests.pools.light:Light"), size=2).pool
+    await pool.wait_ready()
+    started = time.monotonic()
+    for first in range(0, 5_000, 500):
+        numbers = range(first, first + 500)
+        assert await asyncio.gather(*(pool.call("echo", (number,)) for number in numbers)) == list(numbers)
+    print(f"\n{5_000 / (time.monotonic() - started):,.0f} calls/s over two children")

@@ -15,6 +15,7 @@ from workfleet.pools.child_target import Target
 from workfleet.pools.declare import health_check, on_shutdown, on_start, process, public
 from workfleet.pools.marks import HealthMark, HookMark, ProcessMark, PublicMark, public_methods
 from workfleet.pools.options import ChildSpec, PoolOptions, merged
+from workfleet.units import Size
 
 
 @process("images", size=8, memory="512MB", call_timeout=None)
@@ -137,12 +138,14 @@ def test_written_options_go_over_the_defaults() -> None:
         5_000,
         60_000,
     )
+    sized = merged(defaults, "images", {"memory": Size("1MB"), "max_queue": 0}, processes=1)  # type: ignore[typeddict-item]
+    assert (sized.memory_bytes, sized.queue_limit) == (1_000_000, 0)
     off = merged(options, "images", {"memory": None, "call_timeout": None, "size": "auto"}, processes=1_000)
     assert (off.memory_bytes, off.call_timeout_ms, off.size) == (None, None, 1)
 
 
 def test_all_wrong_options_are_told_at_once() -> None:
-    wrong: Any = {"memory": "12 bananas", "size": 0, "call_timeout": "-1s", "speed": 3, "queue_limit": True}
+    wrong: Any = {"memory": "12 bananas", "size": 0, "call_timeout": "-1s", "speed": 3, "max_queue": True}
     with pytest.raises(ConfigError) as caught:
         merged(PoolOptions(name="", size=1), "images", wrong, processes=1)
     assert [problem.name for problem in caught.value.problems] == [f"pool images: {name}" for name in wrong]

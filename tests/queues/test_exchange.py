@@ -245,6 +245,28 @@ async def test_a_lost_claim_ends_its_run(rig: Rig) -> None:
     assert [event.outcome for event in rig.told(JobSettled)][0] == "given_back"
 
 
+async def test_a_claim_that_is_lost_before_its_run_has_begun_runs_nothing(rig: Rig) -> None:
+    ran: list[str] = []
+
+    async def run(job: Any) -> None:
+        ran.append(job.id)
+
+    class LostAtOnce(Notes):
+        def put(self, claim: Claim, **facts: Any) -> int:
+            if not self.deadlines:
+                asyncio.get_running_loop().call_soon(rig.exchange.lose, claim)
+            return super().put(claim, **facts)
+
+    rig.board = LostAtOnce()
+    rig.on(run)
+    async with rig:
+        job_id = await rig.enqueue("run")
+        await until(lambda: rig.told(JobSettled))
+        first = rig.told(JobSettled)[0]
+        rig.board = Notes()
+    assert (first.id, first.outcome, ran) == (job_id, "given_back", [])
+
+
 async def test_a_lost_claim_frees_the_slot_of_a_thread_when_the_thread_ends(rig: Rig) -> None:
     rig.concurrency = {"q": 1}
     rig.lease_ms = 100

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from tests.queues.rig import FaultyJobs, Rig, until
+from tests.queues.rig import FaultyJobs, Rig
 from workfleet.errors import PayloadRejected
 from workfleet.events import JobLogged
 from workfleet.ports.stores import Store
@@ -45,24 +45,31 @@ async def test_many_lines_travel_in_few_calls(store: Store) -> None:
     assert jobs.calls.count("report") == 5
 
 
-async def test_a_line_is_there_while_the_job_runs(rig: Rig) -> None:
+async def test_lines_are_there_while_the_job_runs(rig: Rig) -> None:
     go_on = asyncio.Event()
 
     async def talks(job: Any) -> None:
         job.log("first")
         await go_on.wait()
+        go_on.clear()
+        job.log("second")
+        await go_on.wait()
+
+    async def kept(count: int) -> None:
+        deadline = asyncio.get_running_loop().time() + 5
+        while len(await rig.store.jobs.logs(job_id)) < count:
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.001)
 
     rig.on(talks)
     async with rig:
         job_id = await rig.enqueue("talks")
-        await until(lambda: rig.told(JobLogged))
-        deadline = asyncio.get_running_loop().time() + 5
-        while not await rig.store.jobs.logs(job_id):
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.001)
+        await kept(1)
+        go_on.set()
+        await kept(2)
         go_on.set()
         await rig.finished(job_id)
-    assert await rig.store.jobs.logs(job_id) == ["first"]
+    assert await rig.store.jobs.logs(job_id) == ["first", "second"]
 
 
 async def test_a_thread_logs_and_reports(rig: Rig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -42,7 +43,7 @@ class Slow(Recorded):
 
 
 class Deaf(Recorded):
-    """Refuses to stop until it is let go."""
+    """Refuses to stop until it is let go, which the end of its test does."""
 
     def __init__(self, name: str, told: list[str]) -> None:
         super().__init__(name, told)
@@ -76,8 +77,19 @@ def group(*services: Service, published: Published | None = None, name: str = "g
     return ServiceGroup(name, services, clock=SystemClock(), publish=(published or Published()).append)
 
 
-async def test_services_stop_in_reverse_order_each_after_the_later_ones() -> None:
-    told: list[str] = []
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def deaf(told: list[str]) -> Iterator[Deaf]:
+    made = Deaf("deaf", told)
+    yield made
+    made.let_go.set()
+
+
+async def test_services_stop_in_reverse_order_each_after_the_later_ones(told: list[str]) -> None:
     both = group(Recorded("a", told), Recorded("b", told), Recorded("c", told))
     serving = asyncio.create_task(both.serve())
     await until(lambda: len(told) == 3)
@@ -86,9 +98,7 @@ async def test_services_stop_in_reverse_order_each_after_the_later_ones() -> Non
     await asyncio.wait_for(serving, 1)
 
 
-async def test_who_refuses_is_named_and_does_not_use_up_the_others_time() -> None:
-    told: list[str] = []
-    deaf = Deaf("deaf", told)
+async def test_who_refuses_is_named_and_does_not_use_up_the_others_time(told: list[str], deaf: Deaf) -> None:
     mixed = group(Slow("a", told), deaf, Recorded("c", told))
     serving = asyncio.create_task(mixed.serve())
     await until(lambda: len(told) == 3)
@@ -99,9 +109,7 @@ async def test_who_refuses_is_named_and_does_not_use_up_the_others_time() -> Non
     await asyncio.wait_for(serving, 1)
 
 
-async def test_a_refusal_inside_a_nested_group_is_named_with_its_path() -> None:
-    told: list[str] = []
-    deaf = Deaf("deaf", told)
+async def test_a_refusal_inside_a_nested_group_is_named_with_its_path(told: list[str], deaf: Deaf) -> None:
     outer = group(Recorded("a", told), group(deaf, Recorded("c", told), name="inner"))
     serving = asyncio.create_task(outer.serve())
     await until(lambda: len(told) == 3)
@@ -145,8 +153,7 @@ async def test_a_service_that_fails_while_it_is_stopped_is_not_started_again() -
     assert (started, published) == (1, [])
 
 
-async def test_a_cancelled_group_stops_its_services() -> None:
-    told: list[str] = []
+async def test_a_cancelled_group_stops_its_services(told: list[str]) -> None:
     outer = asyncio.create_task(group(Recorded("a", told), Recorded("b", told)).serve())
     await until(lambda: len(told) == 2)
     outer.cancel()
@@ -155,8 +162,7 @@ async def test_a_cancelled_group_stops_its_services() -> None:
     assert told == ["+a", "+b", "-b", "-a"]
 
 
-async def test_a_group_bears_the_stress_of_a_service() -> None:
-    told: list[str] = []
+async def test_a_group_bears_the_stress_of_a_service(told: list[str]) -> None:
     await stress(group(Recorded("a", told), group(Recorded("b", told), name="inner")))
     assert told.count("+a") == told.count("-a") > 10
     assert told.count("+b") == told.count("-b") > 9

@@ -57,7 +57,8 @@ def build_graph(
 
 def provided_types(providers: Sequence[Provider]) -> set[Any]:
     """The types that these providers provide, be it under another name of something else."""
-    return {each.provides.type_hint for provider in providers for each in (*provider.factories, *provider.aliases)}
+    made = {factory.provides.type_hint for provider in providers for factory in provider.factories}
+    return made | {alias.provides.type_hint for provider in providers for alias in provider.aliases}
 
 
 def graph_problem(error: Exception) -> Problem:

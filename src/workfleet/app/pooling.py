@@ -15,8 +15,8 @@ from workfleet.model.jobtypes import Job
 from workfleet.model.policy import Backoff
 from workfleet.payloads.hints import result_hint
 from workfleet.pools.cpus import auto_size
-from workfleet.pools.marks import public_methods
-from workfleet.pools.options import ChildSpec, PoolOptions, ProcessOptions, RestartPolicy, merged
+from workfleet.pools.marks import ProcessOptions, public_methods
+from workfleet.pools.options import ChildSpec, PoolOptions, RestartPolicy, merged
 from workfleet.pools.pool import ProcessPool
 from workfleet.pools.proxy import Middleware
 from workfleet.pools.registry import Pools, PoolSetup
@@ -103,7 +103,7 @@ class Pooling:
         if mark is None:
             name = f"{cls.__module__}.{cls.__qualname__}"
             raise ConfigError(Problem(name, "no module lists this class under its jobs, or it has no @process"))
-        written: ProcessOptions = {**mark.options, **options}  # type: ignore[typeddict-item]
+        written: ProcessOptions = {**mark.options, **options}
         child = self._child("worker_object", cls.__module__, cls.__qualname__) if self._locator else ChildSpec.of(cls)
         return PoolSetup(child, self._options(mark.name, written), guarding(cls, guards))
 

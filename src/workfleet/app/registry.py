@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from workfleet.errors import ConfigError, MisplacedGuard, Problem
-from workfleet.model.declared import Guarded, marked
+from workfleet.model.declared import Guarded, inherit_guards, marked
 from workfleet.model.jobtypes import JobType
 from workfleet.model.options import HandlerOptions
 from workfleet.modules.module import Module
@@ -139,7 +139,7 @@ def _add_code(
 def _methods(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
     """Attribute, declaring function, and the function that is called, for each declared method, inherited ones
     included.
-    An override without a decorator keeps the declaration of what it overrides."""
+    An override without a decorator keeps the declaration and the guards of what it overrides."""
     for attribute in dir(cls):
         fn = inspect.getattr_static(cls, attribute)
         if isinstance(fn, Guarded):
@@ -149,6 +149,7 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
         for ancestor in cls.__mro__:
             declaring = vars(ancestor).get(attribute)
             if _is_declared(declaring):
+                inherit_guards(fn, declaring)
                 yield attribute, declaring, fn
                 break
 

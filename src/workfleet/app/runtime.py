@@ -60,7 +60,6 @@ from .progress import LoopProgress, NoBoard
 from .registry import Code
 from .threads import HandlerThreads
 
-
 _LEAST_MS = 500
 """What ending a service may take, also when the budget is used up: cancelling takes a moment."""
 

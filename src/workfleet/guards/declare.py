@@ -5,6 +5,7 @@ Top = outermost, as with any decorator. On pool methods guards run in the parent
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, cast
 
@@ -13,6 +14,7 @@ from workfleet.model.durations import DurationLike, duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 OnBusy = Literal["skip", "raise", "wait"]
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def locked(key: str, /, *, ttl: DurationLike | None = None, on_busy: OnBusy = "skip") -> Callable[[F], F]:
@@ -49,8 +51,8 @@ def circuit_breaker(*, threshold: int = 5, reset_after: DurationLike = "30s") ->
 
 def metric(name: str, /) -> Callable[[F], F]:
     """Count the calls and their outcomes, and measure how long they take, under this name."""
-    if not name.strip():
-        raise ValueError("a metric's name cannot be empty")
+    if not _METRIC.fullmatch(name):
+        raise ValueError(f"metric {name!r}: a name is ASCII letters, digits, '_', '.' and '-', no digit first")
     return _guard("metric", name=name)
 
 

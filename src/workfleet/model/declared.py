@@ -72,6 +72,12 @@ def add_guard(fn: Any, spec: GuardSpec) -> Any:
     return plain if plain.__dict__.get(_MARKS) else Guarded(plain)
 
 
+def inherit_guards(fn: Any, overridden: Any) -> None:
+    """An override that says nothing itself keeps the guards of what it overrides: its lock must not be missing."""
+    if not guards_of(fn) and guards_of(overridden):
+        setattr(fn, _GUARDS, guards_of(overridden))
+
+
 def guards_of(fn: Any) -> tuple[GuardSpec, ...]:
     """The guards of a function, outermost first."""
     found: tuple[GuardSpec, ...] = getattr(fn, "__dict__", {}).get(_GUARDS, ())

@@ -16,7 +16,7 @@ from workfleet.stores.redis.clients import RedisEndpoint, check_client, make_cli
 from .module import Module
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from workfleet.stores.redis.clients import Redis
 
 
 class RedisClient(Struct, frozen=True, kw_only=True):

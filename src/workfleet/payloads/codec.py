@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 
 from workfleet.errors import PayloadRejected
 
+from .foreign import foreign_type
 from .strict import check_json
 
 DEFAULT_LIMIT = 1024 * 1024
@@ -57,8 +59,12 @@ def _pair(hint: Any, what: str) -> tuple[Callable[[object], bytes], Callable[[by
         return lambda value: _dump_model(hint, value), hint.model_validate_json
     try:
         decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint)
-    except (TypeError, NotImplementedError) as error:
+        foreign = foreign_type(msgspec.inspect.type_info(hint))
+    except (TypeError, NotImplementedError, NameError) as error:
         raise PayloadRejected(what, "$", f"the type {hint!r} cannot be stored: {error}") from None
+    if foreign is not None:
+        advice = "declare a dataclass, a Struct, a TypedDict, or a pydantic model by itself"
+        raise PayloadRejected(what, "$", f"the type {foreign.__module__}.{foreign.__qualname__} is no JSON; {advice}")
 
     typed = hint not in (Any, object)
 

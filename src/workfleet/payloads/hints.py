@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from workfleet.errors import ConfigError, Problem
-from workfleet.model.jobtypes import Job
+from workfleet.model.jobtypes import Job, NewJob
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,15 @@ def is_method(fn: Callable[..., Any]) -> bool:
 def resolved(hint: Any) -> Any:
     """The type behind a hint that a decorator left to be read later."""
     return hint() if isinstance(hint, LazyHint) else hint
+
+
+def stored_result(hint: Any) -> Any:
+    """The type in which a function's return value is stored: of returned `NewJob`s it is the list of their ids."""
+    return Any if _names_new_job(hint) else hint
+
+
+def _names_new_job(hint: Any) -> bool:
+    return (get_origin(hint) or hint) is NewJob or any(_names_new_job(part) for part in get_args(hint))
 
 
 def result_hint(fn: Callable[..., Any]) -> Any:

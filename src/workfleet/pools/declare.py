@@ -20,7 +20,7 @@ Q = ParamSpec("Q")
 _ITERATORS: Final = re.compile(r"\b(Async)?(Iterator|Generator)\b")
 
 
-def process(name: str | None = None, /, **options: Unpack[ProcessOptions]) -> Callable[[C], C]:
+def process(name: str | None = None, **options: Unpack[ProcessOptions]) -> Callable[[C], C]:
     """Runs the class's `@public` methods in a pool of child processes. `name` is the pool's, by default the class's."""
 
     def record(worker: C) -> C:

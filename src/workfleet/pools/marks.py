@@ -26,7 +26,7 @@ class ProcessOptions(TypedDict, total=False):
     startup_timeout: DurationLike
     graceful_timeout: DurationLike
     """What `@on_shutdown` may take."""
-    queue_limit: int
+    max_queue: int
     """Calls that may wait for a child; one more raises `PoolBusy`."""
 
 

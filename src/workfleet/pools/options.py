@@ -9,10 +9,11 @@ from typing import Any, Self
 from msgspec import Struct, structs
 
 from workfleet.errors import ConfigError, Problem
-from workfleet.model.durations import duration_ms, size_bytes
+from workfleet.model.durations import duration_ms
 from workfleet.model.policy import Backoff
 from workfleet.pools.cpus import auto_size
-from workfleet.pools.marks import ProcessOptions
+from workfleet.pools.marks import ProcessOptions as ProcessOptions  # noqa: PLC0414 - re-exported
+from workfleet.units import Size
 
 
 class ChildSpec(Struct, frozen=True):
@@ -114,17 +115,21 @@ def merged(defaults: PoolOptions, name: str, written: ProcessOptions, *, process
 def _size(value: Any, processes: int) -> int:
     if value == "auto":
         return auto_size(processes)
-    return _count(value, processes)
+    return _count_from(1, value)
 
 
-def _count(value: Any, processes: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError("a whole number of at least 1 is needed")
+def _count_or_zero(value: Any, processes: int) -> int:
+    return _count_from(0, value)
+
+
+def _count_from(least: int, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"a whole number of at least {least} is needed")
     return value
 
 
 def _bytes(value: Any, processes: int) -> int | None:
-    return None if value is None else size_bytes(value)
+    return None if value is None else int(Size(value))
 
 
 def _time(value: Any, processes: int) -> int:
@@ -142,5 +147,5 @@ _READERS: Mapping[str, tuple[str, Callable[[Any, int], Any]]] = {
     "call_timeout": ("call_timeout_ms", _time_or_none),
     "startup_timeout": ("startup_timeout_ms", _time),
     "graceful_timeout": ("graceful_timeout_ms", _time),
-    "queue_limit": ("queue_limit", _count),
+    "max_queue": ("queue_limit", _count_or_zero),
 }

@@ -209,14 +209,14 @@ class ProcessPool:
         self.start()
         body = request(self.name, method, args, kwargs, context)
         timeout = self.options.call_timeout_ms if isinstance(timeout_ms, _Default) else timeout_ms
-        # A call with a context is a job: long enough that being sent ahead to a busy child could only delay it.
+        # A call that is followed is a job: long enough that being sent ahead to a busy child could only delay it.
         return Call(
             next(self._ids),
             method,
             body,
             timeout=None if timeout is None else timeout / 1000,
             listener=listener,
-            alone=context is not None,
+            alone=context is not None or listener is not None,
         )
 
     def _grant(self, call: Call, room: int) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from workfleet.model.declared import mark, marked, unwrap
+from workfleet.model.declared import inherit_guards, mark, marked, unwrap
 from workfleet.model.jobtypes import Job, JobType
 from workfleet.model.options import HandlerOptions
 from workfleet.payloads.hints import LazyHint, is_method
@@ -131,14 +132,35 @@ def queue(name: str, /, *, concurrency: int | None = None) -> Callable[[C], C]:
 
     def record(cls: C) -> C:
         mark(cls, QueueSpec(name, concurrency))
-        for fn in vars(cls).values():
-            spec = marked(fn, HandlerSpec)
-            if spec is not None and spec.job.queue is None:
-                fn.job = spec.job.on(name)
-                mark(fn, replace(spec, job=fn.job))
+        for attribute in dir(cls):
+            _bind(cls, attribute, name)
         return cls
 
     return record
+
+
+def _bind(cls: type[Any], attribute: str, queue: str) -> None:
+    """Give a handler's job the queue. What is inherited becomes the class's own: others inherit it too, for theirs."""
+    candidates = (vars(base).get(attribute) for base in cls.__mro__)
+    declared = next((fn for fn in candidates if marked(fn, HandlerSpec) is not None), None)
+    spec = marked(declared, HandlerSpec)
+    if spec is None or spec.job.queue is not None:
+        return
+    fn: Any = inspect.getattr_static(cls, attribute)
+    inherit_guards(fn, declared)
+    if attribute not in vars(cls):
+        fn = _copy(fn)
+        setattr(cls, attribute, fn)
+    fn.job = spec.job.on(queue)
+    mark(fn, replace(spec, job=fn.job))
+
+
+def _copy(fn: FunctionType) -> FunctionType:
+    copy = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copy.__kwdefaults__, copy.__annotations__, copy.__doc__ = fn.__kwdefaults__, fn.__annotations__, fn.__doc__
+    copy.__qualname__, copy.__module__ = fn.__qualname__, fn.__module__
+    copy.__dict__.update(fn.__dict__)
+    return copy
 
 
 def check_options(where: str, options: object, known: frozenset[str]) -> None:

@@ -20,7 +20,7 @@ async def run_per_process(records: Sequence[ScheduleRecord], jobs: JobStore, *, 
         job = run_of(record, derived_id(record.name, worker, "start"), None)
         job.delay_ms = int(record.facts.get("start_delay_ms", 0))
         job.metadata = {**job.metadata, "worker": worker}
-        if record.facts.get("scope") == "process":
+        if record.facts.get("scope") == "process" and job.unique_key is not None:
             job.unique_key = f"{job.unique_key} {worker}"
         made.append(job)
     return sum(enqueued.created for enqueued in await jobs.enqueue(made)) if made else 0
@@ -37,7 +37,10 @@ async def run_per_release(records: Sequence[ScheduleRecord], jobs: JobStore, key
         key = f"release {record.name} {release}"
         if await keys.get(key) is not None:
             continue
-        (enqueued,) = await jobs.enqueue([run_of(record, derived_id(record.name, "release", release), None)])
-        await keys.put_if_absent(key, b"1", _YEAR_MS)
+        job = run_of(record, derived_id(record.name, "release", release), None)
+        (enqueued,) = await jobs.enqueue([job])
+        if enqueued.id == job.id:
+            # Else its previous run is not finished and must not overlap: the next start tries again.
+            await keys.put_if_absent(key, b"1", _YEAR_MS)
         count += enqueued.created
     return count

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, cast, overload
 
 from workfleet.enqueueing import instant_ms, run_overrides
@@ -99,13 +100,32 @@ def check_schedule(spec: ScheduleSpec) -> None:
         raise ValueError("a schedule's name cannot be empty")
     if spec.at is not None:
         instant_ms(spec.at)
-    run_overrides(spec.options)
-    jitter = spec.options.get("jitter")
-    if jitter is not None:
-        duration_ms(jitter)
+    check_options(spec.options)
     if not any(isinstance(value, Setting) for value in (spec.cron, spec.every)):
         # The zone may still come from the module, so the expression is checked in UTC here.
         timing_of(spec, name=spec.name or "schedule", default_timezone="UTC")
+
+
+def check_options(options: ScheduleOptions) -> None:
+    """Raise ValueError for values that no schedule can have."""
+    run_overrides(options)
+    jitter = options.get("jitter")
+    if jitter is not None:
+        duration_ms(jitter)
+    for name, words in _WORDS.items():
+        value = options.get(name, words[0])
+        if value not in words:
+            raise ValueError(f"{name}={value!r}: it is one of {', '.join(map(repr, words))}")
+
+
+_WORDS: Mapping[str, tuple[object, ...]] = MappingProxyType(
+    {
+        "overlap": ("skip", "allow"),
+        "missed": ("once", "skip"),
+        "run_on_start": (False, True, "process", "release"),
+        "on_timeout": ("kill", "abandon"),
+    }
+)
 
 
 def timing_of(spec: ScheduleSpec, *, name: str, default_timezone: str) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from workfleet.ids import derived_id
+from workfleet.ids import derived_id, new_token
 from workfleet.model.jobs import JobRecord
 from workfleet.model.schedules import Fire, ScheduleRecord
+from workfleet.model.timing import Every
 
 GRACE_MS = 60_000
 """With `missed="skip"`, a slot that is later than this is not run any more."""
@@ -26,13 +27,16 @@ class Due:
 
 def fire_time_ms(record: ScheduleRecord) -> int | None:
     """When the next slot is fired: its instant plus a jitter that every process computes alike and that stays in
-    the slot."""
-    slot = record.next_due_ms
-    if slot is None or not record.jitter_ms:
+    the slot. Raises CronError for a stored expression that this machine cannot use."""
+    return None if record.next_due_ms is None else _fire_time(record, record.next_due_ms)
+
+
+def _fire_time(record: ScheduleRecord, slot: int) -> int:
+    if not record.jitter_ms:
         return slot
     following = record.timing.next_after(slot)
     room = record.jitter_ms if following is None else min(record.jitter_ms, following - slot - 1)
-    digest = hashlib.blake2b(f"{record.name}\x1f{slot}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{record.name}\x1f{slot}".encode(errors="replace"), digest_size=8).digest()
     return slot + int.from_bytes(digest) % (max(room, 0) + 1)
 
 
@@ -42,19 +46,36 @@ def is_live(record: ScheduleRecord) -> bool:
 
 
 def find_due(record: ScheduleRecord, now_ms: int) -> Due | None:
-    """What is due of a schedule at an instant; None when nothing is."""
+    """What is due of a schedule at an instant; None when nothing is. A slot is due when its time to fire has come,
+    jitter included. Raises CronError as `fire_time_ms`."""
     first = record.next_due_ms
-    fires_at = fire_time_ms(record)
-    if first is None or fires_at is None or fires_at > now_ms:
+    if first is None or _fire_time(record, first) > now_ms:
         return None
-    passed, latest, following = 0, first, record.timing.next_after(first)
-    while following is not None and following <= now_ms and passed < _COUNT_LIMIT:
-        passed, latest, following = passed + 1, following, record.timing.next_after(following)
-    if following is not None and following <= now_ms:
-        following = record.timing.next_after(now_ms)
-    if record.missed == "skip" and now_ms - latest > GRACE_MS:
+    latest = record.timing.previous_before(now_ms + 1)
+    if latest is None or latest <= first:
+        latest = first
+    elif _fire_time(record, latest) > now_ms:
+        # Only the last slot can still wait for its jitter, because a jitter never leaves its slot.
+        latest = max(record.timing.previous_before(latest) or first, first)
+    passed, following = _slots_before(record, first, latest), record.timing.next_after(latest)
+    if record.missed == "skip" and now_ms - _fire_time(record, latest) > GRACE_MS:
         return Due(None, passed + 1, following)
     return Due(latest, passed, following)
+
+
+def _slots_before(record: ScheduleRecord, first: int, latest: int) -> int:
+    """How many slots there are from the first up to the latest, without that one; at most `_COUNT_LIMIT` for what has
+    to be counted one by one."""
+    timing = record.timing
+    if isinstance(timing, Every):
+        return (latest - first) // timing.every_ms
+    count, slot = 0, first
+    while slot < latest and count < _COUNT_LIMIT:
+        following = timing.next_after(slot)
+        if following is None:
+            break
+        count, slot = count + 1, following
+    return count
 
 
 def fire_of(record: ScheduleRecord, due: Due, app: str) -> Fire:
@@ -68,6 +89,7 @@ def fire_of(record: ScheduleRecord, due: Due, app: str) -> Fire:
         job=job,
         unless_running=record.overlap == "skip",
         missed=due.missed,
+        call=new_token(),
     )
 
 
@@ -81,6 +103,8 @@ def run_of(record: ScheduleRecord, job_id: str, slot_ms: int | None) -> JobRecor
         payload=template.payload,
         run=template.run,
         priority=template.priority,
+        lifo=template.lifo,
+        delay_ms=template.delay_ms,
         unique_key=overlap_key(record.name) if record.overlap == "skip" else template.unique_key,
         schedule=record.name,
         slot_ms=slot_ms,

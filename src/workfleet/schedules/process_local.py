@@ -28,17 +28,19 @@ class ProcessLocalScheduler:
         while True:
             now = self._clock.now_ms()
             for record in self._records:
-                slot = due[record.name]
+                slot, following = due[record.name], record.timing.next_after(now)
                 if slot is not None and slot <= now:
                     await self._enqueue(record, slot)
-                    due[record.name] = record.timing.next_after(now)
+                    due[record.name] = following
+                elif slot is not None and following is not None and following < slot:
+                    due[record.name] = following  # the clock was set back
             times = [slot for slot in due.values() if slot is not None]
             wait_s = (min(times) - now) / 1000 if times else _LONGEST_SLEEP_S
             await self._clock.sleep(min(wait_s, _LONGEST_SLEEP_S))
 
     async def _enqueue(self, record: ScheduleRecord, slot: int) -> None:
         job = run_of(record, derived_id(record.name, self._worker, slot), slot)
-        job.unique_key = f"{job.unique_key} {self._worker}"
+        job.unique_key = None if job.unique_key is None else f"{job.unique_key} {self._worker}"
         job.metadata = {**job.metadata, "worker": self._worker}
         try:
             await self._jobs.enqueue([job])

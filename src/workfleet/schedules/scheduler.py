@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from workfleet.errors import StoreUnavailable
-from workfleet.events import Event, ScheduleFired, ScheduleMissed, ScheduleSkipped, StoreTrouble
+from workfleet.events import Event, ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable, StoreTrouble
+from workfleet.model.cron import CronError
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import ScheduleStore
@@ -35,6 +36,9 @@ class Scheduler:
         self._store, self._app, self._now_ms, self._poll_ms = store, app, now_ms, poll_ms
         self._clock, self._publish, self._wake = clock, publish, wake
         self._trouble = False
+        self._unanswered: list[Fire] = []
+        """Fires whose answer was lost: asked again, so that nothing that happened stays untold."""
+        self._unusable: set[tuple[str, str]] = set()
 
     async def serve(self) -> None:
         while True:
@@ -50,27 +54,46 @@ class Scheduler:
                 await self._clock.sleep(_RETRY_S)
 
     async def fire_due(self) -> int:
-        """Fire everything that is due now. Returns in how many milliseconds the next slot is, at most one poll."""
+        """Fire everything that is due now. Returns in how many milliseconds the next slot is, at most one poll.
+
+        Raises StoreUnavailable; what had been fired by then is told at the next call.
+        """
+        if self._unanswered:
+            await self._fire(self._unanswered, await self._now_ms())
         records = [record for record in await self._store.all() if is_live(record)]
         now = await self._now_ms()
-        fires = []
+        fires, next_ms = list[Fire](), now + self._poll_ms
         for record in records:
-            due = find_due(record, now)
+            try:
+                due, fires_at = find_due(record, now), fire_time_ms(record)
+            except CronError as error:
+                self._tell_unusable(record, error)
+                continue
             if due is not None:
                 fires.append(fire_of(record, due, self._app))
+            elif fires_at is not None:
+                next_ms = min(next_ms, fires_at)
         for start in range(0, len(fires), _BATCH):
-            batch = fires[start : start + _BATCH]
-            self._tell(batch, await self._store.fire(batch), now)
-        if fires:
-            return 0
-        times = [time for record in records if (time := fire_time_ms(record)) is not None]
-        return max(min(min(times, default=now + self._poll_ms) - now, self._poll_ms), 1)
+            await self._fire(fires[start : start + _BATCH], now)
+        return 0 if fires else max(next_ms - now, 1)
+
+    async def _fire(self, batch: list[Fire], now: int) -> None:
+        self._unanswered = batch
+        answers = await self._store.fire(batch)
+        self._unanswered = []
+        self._tell(batch, answers, now)
+
+    def _tell_unusable(self, record: ScheduleRecord, error: CronError) -> None:
+        """Once for each definition: another process, with newer zones say, may be able to fire it."""
+        if (record.name, record.fingerprint) not in self._unusable:
+            self._unusable.add((record.name, record.fingerprint))
+            self._publish(ScheduleUnusable(schedule=record.name, error=str(error)))
 
     def _tell(self, fires: Sequence[Fire], answers: Sequence[Fired], now: int) -> None:
         for fire, answer in zip(fires, answers, strict=True):
             if answer.kind == "lost":
                 continue
-            slot = fire.job.slot_ms if fire.job is not None and fire.job.slot_ms is not None else fire.slot_ms
+            slot = fire.ran_slot_ms
             if fire.missed:
                 self._publish(ScheduleMissed(schedule=fire.schedule, slot_ms=fire.slot_ms, count=fire.missed))
             if answer.kind == "skipped":

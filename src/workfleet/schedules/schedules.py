@@ -4,27 +4,30 @@ remove)."""
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from workfleet.enqueueing import Enqueueing, run_overrides
 from workfleet.errors import NotFound, UsageError
 from workfleet.ids import new_id
 from workfleet.jobref import JobRef
-from workfleet.model.durations import DurationLike, duration_ms
-from workfleet.model.jobs import FINISHED
+from workfleet.model.durations import DurationLike, duration_ms, format_duration
+from workfleet.model.jobs import FINISHED, JobState
 from workfleet.model.jobtypes import NewJob
-from workfleet.model.options import ScheduleOptions
+from workfleet.model.options import RunOptions, ScheduleOptions
 from workfleet.model.schedules import ScheduleRecord
-from workfleet.model.timing import timing
+from workfleet.model.timing import Every, Manual, timing
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import Store
+from workfleet.ports.stores import JobQuery, Store
 
+from .declare import check_options
 from .due import run_of
 from .scheduler import anchored
 
+_MANY = 10_000
+_UNFINISHED = tuple(state for state in JobState if state not in FINISHED)
 _RUNTIME_OPTIONS = frozenset(ScheduleOptions.__optional_keys__ - {"run_on_start", "pool", "on_timeout"})
 
 
@@ -92,17 +95,14 @@ class Schedules:
         """Every schedule, by name, those of other processes and orphaned ones included."""
         store = await self._store()
         records = await store.schedules.all()
-        last_ids = [record.last_job_id for record in records if record.last_job_id]
-        jobs = {job.id: job for job in await store.jobs.get(last_ids) if job is not None} if last_ids else {}
-        running = {id for id, job in jobs.items() if job.state not in FINISHED}
-        return [_info(record, running=record.last_job_id in running) for record in records]
+        running = await _running(store, records)
+        return [_info(record, running=record.name in running) for record in records]
 
     async def get(self, name: str) -> ScheduleInfo:
         """One schedule. Raises `NotFound`."""
-        for info in await self.list():
-            if info.name == name:
-                return info
-        raise self._unknown(name, [info.name for info in await self.list()])
+        store = await self._store()
+        record = await self._record(store, name)
+        return _info(record, running=name in await _running(store, [record]))
 
     async def add(
         self,
@@ -118,11 +118,15 @@ class Schedules:
     ) -> ScheduleInfo:
         """Add a schedule that enqueues a job at each slot. It is kept through restarts.
 
-        Raises `UsageError` for options that make no sense, and for a name that exists unless `replace`.
+        Raises `UsageError` for options that make no sense, for a name that exists unless `replace`, and for one that
+        code defines. Raises `PayloadRejected`.
         """
         record = self._runtime_record(name, job, cron, every, at, options)
         store = await self._store()
-        if not await store.schedules.put(anchored(record, await store.now_ms()), replace=replace):
+        await self._refuse_code(store, name, "give another name")
+        if anchored(record, await store.now_ms()).next_due_ms is None:
+            raise UsageError(f"schedule {name!r}: it would never be due: its time has passed. Enqueue the job instead")
+        if not await store.schedules.put(record, replace=replace):
             raise UsageError(f"a schedule named {name!r} exists: give replace=True to change it, or another name")
         return await self.get(name)
 
@@ -158,15 +162,18 @@ class Schedules:
         Raises `UsageError` for one that code defines: it would be back at the next start.
         """
         store = await self._store()
-        for record in await store.schedules.all():
-            if record.name == name and record.from_code and not record.orphaned:
-                raise UsageError(f"the schedule {name!r} is defined in code: remove it there, or pause it here")
+        await self._refuse_code(store, name, "remove it there, or pause it here")
         return await store.schedules.remove(name)
 
     async def _set_paused(self, name: str, *, paused: bool) -> None:
         store = await self._store()
         if not await store.schedules.set_paused(name, paused=paused):
             raise self._unknown(name, [record.name for record in await store.schedules.all()])
+
+    async def _refuse_code(self, store: Store, name: str, advice: str) -> None:
+        for record in await store.schedules.all():
+            if record.name == name and record.from_code and not record.orphaned:
+                raise UsageError(f"the schedule {name!r} is defined in code: {advice}")
 
     async def _record(self, store: Store, name: str) -> ScheduleRecord:
         records = await store.schedules.all()
@@ -187,19 +194,10 @@ class Schedules:
         at: datetime | None,
         options: ScheduleOptions,
     ) -> ScheduleRecord:
-        if cron is None and every is None and at is None:
-            raise UsageError(f"schedule {name!r}: give one of cron=, every= and at=")
-        for option in options:
-            if option not in _RUNTIME_OPTIONS:
-                raise UsageError(
-                    f"schedule {name!r}: the option {option!r} is not for schedules that are added at run time"
-                )
         template = self._enqueueing.record(job)
-        own = run_overrides(options)
-        if any(key in options for key in ("attempts", "backoff", "timeout")):
-            template.run = own
-        jitter = options.get("jitter")
         try:
+            _check_runtime(name, job, options)
+            template.run = run_overrides(cast(RunOptions, {**job.options, **options}))
             when = timing(
                 cron=cron,
                 every=every,
@@ -210,9 +208,12 @@ class Schedules:
                 dst_overlap=options.get("dst_overlap", "first"),
                 name=name,
             )
+            jitter = options.get("jitter")
+            jitter_ms = duration_ms(jitter) if jitter is not None else 0
         except ValueError as error:
             raise UsageError(f"schedule {name!r}: {error}") from None
-        enabled = options.get("enabled", True)
+        if isinstance(when, Manual):
+            raise UsageError(f"schedule {name!r}: give one of cron=, every= and at=")
         return ScheduleRecord(
             name=name,
             timing=when,
@@ -220,12 +221,36 @@ class Schedules:
             job=template,
             description=options.get("description", ""),
             facts={"target": "queue"},
-            enabled=bool(enabled),
+            enabled=options.get("enabled", True) is True,
             overlap=options.get("overlap", "skip"),
-            jitter_ms=duration_ms(jitter) if jitter is not None else 0,
+            jitter_ms=jitter_ms,
             missed=options.get("missed", "once"),
             from_code=False,
         )
+
+
+def _check_runtime(name: str, job: NewJob[Any], options: ScheduleOptions) -> None:
+    """Raise ValueError for what makes no sense in a schedule that is added at run time."""
+    if not name or name != name.strip() or not name.isprintable():
+        raise ValueError("a name is printable text that is neither empty nor padded")
+    for option in options:
+        if option not in _RUNTIME_OPTIONS:
+            raise ValueError(f"the option {option!r} is not for schedules that are added at run time")
+    check_options(options)
+    if not isinstance(options.get("enabled", True), bool):
+        raise ValueError(f"enabled={options.get('enabled')!r}: it is True or False")
+    for key in ("id", "at"):
+        if key in job.options:
+            raise ValueError(f"its job has {key}=, which no two runs can share: leave it out")
+
+
+async def _running(store: Store, records: Sequence[ScheduleRecord]) -> set[str | None]:
+    """Which of the schedules have a run that is not finished, however it was started."""
+    found: set[str | None] = set()
+    for queue, job in {(record.job.queue, record.job.name) for record in records}:
+        query = JobQuery(queue=queue, name=job, states=_UNFINISHED, limit=_MANY)
+        found |= {run.schedule for run in await store.jobs.find(query)}
+    return found
 
 
 def _info(record: ScheduleRecord, *, running: bool) -> ScheduleInfo:
@@ -240,7 +265,7 @@ def _info(record: ScheduleRecord, *, running: bool) -> ScheduleInfo:
         type=when.kind,
         target=facts.get("target", "inline"),
         cron=getattr(when, "expression", None),
-        interval=facts.get("interval"),
+        interval=format_duration(when.every_ms) if isinstance(when, Every) else None,
         timezone=getattr(when, "timezone", None),
         queue=facts.get("target_queue", record.job.queue),
         queue_job=facts.get("target_job", record.job.name),

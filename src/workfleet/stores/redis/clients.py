@@ -1,4 +1,4 @@
-"""Redis clients with every option that matters set by us: bounded pool and reads, keepalive, capped jittered retries."""
+"""Redis clients with every option that matters set by us: bounded pool and reads, keepalive, capped retries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from workfleet.errors import ConfigError, Problem, StoreUnavailable
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from redis.asyncio import Redis as Redis  # noqa: PLC0414 - re-exported for hints
 
 _CONNECT_S = 5.0
 _READ_S = 10.0

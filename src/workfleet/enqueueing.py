@@ -3,8 +3,8 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -14,13 +14,17 @@ from .ids import derived_id, new_id
 from .model.durations import duration_ms
 from .model.jobs import MAX_PRIORITY, JobRecord, RunOverrides
 from .model.jobtypes import JobType, NewJob
+from .model.names import queue_name
 from .model.options import JobOptions, RunOptions
 from .model.policy import backoff_of
 from .payloads.codec import Codec
 from .payloads.hints import resolved
 from .templates import Template
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_INSTANT_MS = 253_402_300_799_999  # 9999-12-31, the last day that datetime knows
+_MOST_ATTEMPTS = 1_000_000
+_MOST_CODECS = 1_000
 
 
 class Enqueueing:
@@ -56,18 +60,20 @@ class Enqueueing:
             if option not in JobOptions.__optional_keys__:
                 known = ", ".join(sorted(JobOptions.__optional_keys__))
                 raise ValueError(f"unknown option {option!r}; there are {known}")
+        if "delay" in options and "at" in options:
+            raise ValueError("give delay= or at=, not both")
         return JobRecord(
             id=_checked_id(options.get("id")) or new_id(self._now_ms()),
-            queue=queue,
+            queue=queue_name(queue),
             name=name,
             payload=payload,
             run=run_overrides(options),
             priority=_priority(options.get("priority", 0)),
-            lifo=options.get("lifo", False),
+            lifo=_flag("lifo", options.get("lifo", False)),
             delay_ms=duration_ms(options["delay"]) if "delay" in options else 0,
             due_ms=instant_ms(options["at"]) if "at" in options else 0,
-            tags=tuple(options.get("tags", ())),
-            metadata=dict(options.get("metadata", {})),
+            tags=_tags(options.get("tags", ())),
+            metadata=_metadata(options.get("metadata", {})),
         )
 
     def follow_up(self, job: NewJob[Any], run: JobRecord, index: int) -> JobRecord:
@@ -81,6 +87,8 @@ class Enqueueing:
         known = self._codecs.get(id(kind))
         if known is None:
             # The type is kept beside its codec so that its id() cannot be given to another one.
+            if len(self._codecs) >= _MOST_CODECS:
+                self._codecs.clear()  # somebody makes job types as he goes: they must not take the memory
             known = (kind, Codec(payload_type(kind), f"payload of {kind.name}"))
             self._codecs[id(kind)] = known
         return known[1]
@@ -104,8 +112,8 @@ def payload_type(kind: JobType[Any, Any]) -> Any:
 def run_overrides(options: RunOptions) -> RunOverrides:
     """What options say about runs, with what they leave out unset."""
     attempts: int | UnsetType = options.get("attempts", UNSET)
-    if isinstance(attempts, bool) or (attempts is not UNSET and not _whole(attempts, 1)):
-        raise ValueError(f"attempts={attempts!r}: it is the number of tries, 1 or more")
+    if attempts is not UNSET and not (_whole(attempts, 1) and attempts <= _MOST_ATTEMPTS):
+        raise ValueError(f"attempts={attempts!r}: it is the number of tries, 1 to {_MOST_ATTEMPTS:,}")
     timeout = options.get("timeout", UNSET)
     timeout_ms = timeout if timeout is UNSET or timeout is None else duration_ms(timeout)
     if timeout_ms == 0:
@@ -121,7 +129,32 @@ def instant_ms(at: datetime) -> int:
     """An aware datetime in milliseconds. Raises ValueError for a naive one, whose instant nobody knows."""
     if at.tzinfo is None:
         raise ValueError(f"at={at.isoformat()}: give it a time zone, such as datetime.now(UTC)")
-    return min(int(at.timestamp() * 1000), _LAST_INSTANT_MS)
+    return min((at - _EPOCH) // timedelta(milliseconds=1), _LAST_INSTANT_MS)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r}: it is True or False")
+    return value
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        raise ValueError(f"tags={tags!r}: it is a list of texts, such as [{tags!r}]")
+    return tuple(_plain("tags", tag) for tag in tags)
+
+
+def _metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {_plain("metadata", key): _plain("metadata", value) for key, value in metadata.items()}
+
+
+def _plain(name: str, value: object) -> str:
+    """Text that any store and any reader can keep. A `str()` of anything else would be a guess."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: {value!r} is not text")
+    if not value.isprintable():
+        raise ValueError(f"{name}: {value!r} is not printable text")
+    return value
 
 
 def _whole(value: object, least: int) -> bool:

@@ -200,6 +200,13 @@ async def test_an_outage_is_not_busy_and_leaves_no_lock_behind(real: Bench, faul
     assert await real.ours.list() == []
 
 
+async def test_an_outage_of_everything_is_told_as_what_it_was_met_at(real: Bench) -> None:
+    real.faulty.fault = {"acquire": "before", "release": "before"}
+    with pytest.raises(LockUnavailable):
+        async with real.ours.lock("a"):
+            raise AssertionError("never entered")
+
+
 async def test_a_waiter_that_is_cancelled_leaves_no_lock_behind(real: Bench) -> None:
     """The store gives it the lock in the moment in which nobody waits for the answer any more."""
     given = asyncio.Event()
@@ -375,7 +382,7 @@ async def test_how_the_body_of_a_lost_lock_ends(bench: Bench, body_ends: str) ->
 
 
 async def test_a_body_that_ends_in_the_moment_of_the_loss_is_not_cancelled_later(bench: Bench) -> None:
-    """The cancellation is asked for when the body does not wait any more: it must not hit what comes after."""
+    """What the body waits for has come already: the cancellation must not hit what follows it."""
     done: list[str] = []
     entered, go_on = asyncio.Event(), asyncio.Event()
     context = bench.ours.lock("a", ttl="3s")

@@ -80,6 +80,18 @@ async def test_a_declared_pool_starts_with_its_first_call(pools: tuple[Pools, li
     assert registry.stats()["basic"].state == "running"
 
 
+async def test_options_may_be_given_until_the_pool_has_started(pools: tuple[Pools, list[Event]]) -> None:
+    registry, _ = pools
+    injected = registry.declare(Basic)
+    basic = await registry.pool(Basic, size=2)
+    assert basic is injected
+    assert await injected.add(1, b=2) == 3
+    await wait_until(lambda: registry.stats()["basic"].ready == 2)
+    with pytest.raises(UsageError, match="exists with size=2: it cannot have size=1"):
+        await registry.pool(Basic, size=1)
+    assert registry.list() == ("basic",)
+
+
 async def test_what_is_refused(pools: tuple[Pools, list[Event]]) -> None:
     registry, _ = pools
     registry.declare(Basic)

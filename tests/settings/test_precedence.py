@@ -50,7 +50,7 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
             "enabled": True, "timezone": "UTC", "enable_queueing": True, "default_queue": "worker-default",
             "log_registered_jobs": True, "max_concurrent": 10,
             "default_job_options": {
-                "enabled": True, "overlap": "skip", "retries": 1, "retry_delay": "5s", "timeout": None, "jitter": None,
+                "enabled": True, "overlap": "skip", "retries": 0, "retry_delay": "5s", "timeout": None, "jitter": None,
             },
         },
         "pools": {

@@ -26,7 +26,7 @@ def test_a_path_is_resolved_in_sections_and_in_the_core(project: Project) -> Non
     assert loaded.resolve(setting("timezone")) == "Asia/Tokyo"
     assert loaded.resolve(setting("scheduler.timezone")) == "Asia/Tokyo"
     assert loaded.resolve(setting("redis.host")) == "127.0.0.1"
-    assert loaded.resolve(setting("scheduler.default_job_options.retries")) == 1
+    assert loaded.resolve(setting("scheduler.default_job_options.retries")) == 0
 
 
 @pytest.mark.parametrize("value", ["5m", None, 3, ("a",)])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from dishka import Provider, Scope
 
 from workfleet import (
     App,
@@ -16,6 +17,7 @@ from workfleet import (
     PayloadRejected,
     Pool,
     Pools,
+    UsageError,
     circuit_breaker,
     handler,
     on_shutdown,
@@ -93,11 +95,9 @@ class Media:
 
 
 def make_app(*jobs: object) -> App:
-    from dishka import Provider, Scope
-
     files = Provider(scope=Scope.APP)
     files.provide(Files)
-    return App("media", modules=[Module("photos", providers=[files], jobs=[Media, ImageWorker, *jobs])])
+    return App("media", modules=[Module("photos", providers=[files], jobs=jobs or [Media, ImageWorker])])
 
 
 async def test_a_handler_uses_the_real_class_behind_a_proxy() -> None:
@@ -186,7 +186,7 @@ async def test_a_plain_object_may_stand_in_for_the_worker() -> None:
 
 
 async def test_code_that_asks_for_pools_gets_the_same_doubles() -> None:
-    app = make_app()
+    app = make_app(ImageWorker)
 
     @app.handler(queue="media")
     async def many(job: Job[None], pools: Pools) -> int:
@@ -200,6 +200,15 @@ async def test_code_that_asks_for_pools_gets_the_same_doubles() -> None:
         await fleet.run_until_idle()
         assert await ref.result() == 2
         assert fleet.pool(ImageWorker).size == 12
+        pools = await fleet.get(Pools)
+        assert await pools.pool(ImageWorker) is await pools.pool(ImageWorker, size=8)
+        assert fleet.pool(ImageWorker).size == 12  # what it was scaled to stays
+        with pytest.raises(UsageError, match="it cannot have size=9"):
+            await pools.pool(ImageWorker, size=9)
+    async with Fleet(make_app()) as fleet:  # a pool that is injected has started with what its class says
+        pools = await fleet.get(Pools)
+        with pytest.raises(UsageError, match="exists with size=3: it cannot have size=8"):
+            await pools.pool(ImageWorker, size=8)
         with pytest.raises(NotFound, match=r"there is no pool 'image'\. Pools: cpu, images"):
             fleet.pool("image")
 
@@ -220,5 +229,5 @@ async def test_what_is_wrong_at_a_real_start_is_wrong_here() -> None:
         def work(self) -> None: ...
 
     with pytest.raises(ConfigError, match="pool odd: size"):
-        async with Fleet(make_app(Odd)):
+        async with Fleet(make_app(Media, ImageWorker, Odd)):
             pass

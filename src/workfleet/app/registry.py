@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -71,6 +71,8 @@ class Registry:
     classes: list[type[Any]] = field(default_factory=list)
     concurrency: dict[str, int | None] = field(default_factory=dict)
     """Queues that are listened to, with what `@queue` says of them."""
+    said_by: dict[str, str] = field(default_factory=dict)
+    """Which class says a queue's concurrency."""
 
 
 def collect(modules: Sequence[Module], packages: Sequence[str], default_queue: str) -> Registry:
@@ -100,6 +102,9 @@ def _add(registry: Registry, job: Any, source: str, default_queue: str) -> None:
     if isinstance(job, Guarded):
         raise ConfigError(Problem(f"{job.fn.__module__}.{job.fn.__qualname__}", _misplaced(job)))
     if not isinstance(job, type):
+        if not inspect.isfunction(job):
+            message = f"module {source!r} lists {job!r} under jobs: list classes and functions, not objects"
+            raise ConfigError(Problem(f"{type(job).__module__}.{type(job).__qualname__}", message))
         _add_code(registry, Code(job, None, job.__name__), job, None, source, default_queue)
         return
     process = marked(job, ProcessMark)
@@ -113,7 +118,7 @@ def _add(registry: Registry, job: Any, source: str, default_queue: str) -> None:
             Problem(f"{job.__module__}.{job.__qualname__}", f"module {source!r} lists it under jobs, but {message}")
         )
     registry.classes.append(job)
-    queue = marked(job, QueueSpec)
+    queue = next((spec for base in job.__mro__ if (spec := marked(base, QueueSpec)) is not None), None)
     if queue is not None:
         _set_concurrency(registry, job, queue)
     for attribute, declared_fn, fn in found:
@@ -142,9 +147,13 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
     An override without a decorator keeps the declaration and the guards of what it overrides."""
     for attribute in dir(cls):
         fn = inspect.getattr_static(cls, attribute)
+        where = f"{cls.__module__}.{cls.__qualname__}.{attribute}"
         if isinstance(fn, Guarded):
-            raise ConfigError(Problem(f"{cls.__module__}.{cls.__qualname__}.{attribute}", _misplaced(fn)))
+            raise ConfigError(Problem(where, _misplaced(fn)))
         if not inspect.isfunction(fn):
+            if _is_declared(fn) or _is_declared(getattr(fn, "__func__", None)):
+                message = f"it is a {type(fn).__name__}: only plain methods can be handlers and schedules"
+                raise ConfigError(Problem(where, message))
             continue
         for ancestor in cls.__mro__:
             declaring = vars(ancestor).get(attribute)
@@ -159,11 +168,13 @@ def _is_declared(fn: Any) -> bool:
 
 
 def _set_concurrency(registry: Registry, cls: type[Any], spec: QueueSpec) -> None:
-    known = registry.concurrency.get(spec.name)
+    known, where = registry.concurrency.get(spec.name), f"{cls.__module__}.{cls.__qualname__}"
     if known is not None and spec.concurrency is not None and known != spec.concurrency:
-        message = f"concurrency={spec.concurrency}, but another class of this queue says {known}: say it once"
-        raise ConfigError(Problem(f"queue {spec.name} ({cls.__module__}.{cls.__qualname__})", message))
-    registry.concurrency[spec.name] = spec.concurrency if known is None else known
+        other = registry.said_by[spec.name]
+        message = f"{other} says concurrency={known}, {where} says {spec.concurrency}: say it once"
+        raise ConfigError(Problem(f"queue {spec.name!r}", message))
+    if known is None:
+        registry.concurrency[spec.name], registry.said_by[spec.name] = spec.concurrency, where
 
 
 def _duplicates(registry: Registry) -> Iterator[Problem]:
@@ -187,35 +198,63 @@ def _misplaced(guarded: Guarded) -> str:
     raise AssertionError("a guarded function can never be called")
 
 
-def _in_package(package: str, problems: list[Problem]) -> Iterable[Any]:
+def _in_package(package: str, problems: list[Problem]) -> list[Any]:
     """Declared functions and classes of a package and all its modules."""
-    try:
-        root = importlib.import_module(package)
-        names = [info.name for info in pkgutil.walk_packages(getattr(root, "__path__", []), f"{package}.")]
-        members = [root, *(importlib.import_module(name) for name in names)]
-    except ImportError as error:
-        problems.append(Problem("packages", f"the package {package!r} cannot be imported: {error}"))
+    root = _imported(package, problems)
+    if root is None:
         return []
-    return [job for module in members for job in _declared_in(module)]
+    modules = [root]
+    for name in _module_names(root):
+        if not name.endswith(".__main__"):
+            module = _imported(name, problems)
+            modules += [module] if module is not None else []
+    return [job for module in modules for job in _declared_in(module)]
+
+
+def _module_names(root: ModuleType) -> list[str]:
+    """All modules below a package. It imports the packages among them; what cannot be imported is told once, later."""
+    walk = pkgutil.walk_packages(getattr(root, "__path__", []), f"{root.__name__}.", onerror=lambda _name: None)
+    return [info.name for info in walk]
+
+
+def _imported(name: str, problems: list[Problem]) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary around user code: told with all problems
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        problems.append(Problem("packages", f"the module {name!r} cannot be imported: {said}", name))
+        return None
 
 
 def _declared_in(module: ModuleType) -> Iterator[Any]:
+    """What a module itself declares, not what it imports. Abstract classes are there to be derived from."""
     for value in list(vars(module).values()):
-        if getattr(value, "__module__", None) != module.__name__:
+        home = getattr(value.fn if isinstance(value, Guarded) else value, "__module__", None)
+        if home != module.__name__:
             continue
-        if isinstance(value, type):
-            if marked(value, ProcessMark) is not None or any(_methods(value)):
-                yield value
-        elif inspect.isfunction(value) and _is_declared(value):
+        if isinstance(value, Guarded) or (inspect.isfunction(value) and _is_declared(value)):
+            yield value
+        elif isinstance(value, type) and not inspect.isabstract(value) and _declares(value):
             yield value
 
 
+def _declares(cls: type[Any]) -> bool:
+    if marked(cls, ProcessMark) is not None:
+        return True
+    try:
+        return any(_methods(cls))
+    except ConfigError:
+        return True  # what is wrong with it is told with all other problems
+
+
 def with_extra(registry: Registry, extra: Registry) -> Registry:
-    """Both together: the application's own and the built-in ones."""
+    """Both together: the application's own and the built-in ones, of which the application may have its own."""
+    handlers = {(entry.queue, entry.name) for entry in registry.handlers}
+    schedules = {entry.name for entry in registry.schedules}
     return replace(
         registry,
-        handlers=registry.handlers + extra.handlers,
-        schedules=registry.schedules + extra.schedules,
+        handlers=registry.handlers + [each for each in extra.handlers if (each.queue, each.name) not in handlers],
+        schedules=registry.schedules + [each for each in extra.schedules if each.name not in schedules],
         classes=registry.classes + extra.classes,
         concurrency={**extra.concurrency, **registry.concurrency},
     )

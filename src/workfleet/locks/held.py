@@ -82,7 +82,7 @@ class Body:
         assert self._renewal is not None
         self._over = True
         self._renewal.cancel()
-        cancelled_elsewhere = await self._uncancelled(error)
+        cancelled_elsewhere = self._uncancelled()
         if self._board is not None:
             self._board.clear(self._slot)
         tidying = asyncio.gather(self._renewal, self._release(), return_exceptions=True)
@@ -105,8 +105,6 @@ class Body:
 
     async def _release(self) -> None:
         """Where it fails the lock expires by itself: the body's outcome matters more than the wait."""
-        if self._held is not None and self._held.lost:
-            return
         try:
             async with asyncio.timeout(_TIDY_S):
                 await (await self._store()).locks.release(self._key, self._owner)
@@ -160,15 +158,10 @@ class Body:
             self._cancelled_body = True
             self._task.cancel()
 
-    async def _uncancelled(self, error: BaseException | None) -> bool:
-        """Take back our own cancellation of the body. True: somebody else has asked for one too."""
+    def _uncancelled(self) -> bool:
+        """Take back our own cancellation of the body, which has been delivered: the body was waiting for something when
+        we asked. True: somebody else has asked for one too."""
         if not self._cancelled_body:
             return False
         assert self._task is not None
-        if not isinstance(error, asyncio.CancelledError):
-            # The body ended in the moment in which it was to be cancelled: it is delivered here, or not at all.
-            try:
-                await self._clock.sleep(0)
-            except asyncio.CancelledError:
-                pass
         return self._task.uncancel() > self._cancellations

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar, Unpack, overload
 
+from .names import plain_name, queue_name
 from .options import JobOptions
 
 P = TypeVar("P")
@@ -89,17 +90,15 @@ class JobType(Generic[P, R]):
         self: JobType[P, R], name: str, payload: type[P], result: type[R], *, queue: str | None = ...
     ) -> None: ...
     def __init__(self, name: str, payload: Any, result: Any = None, *, queue: str | None = None) -> None:
-        if not name or name != name.strip():
-            raise ValueError(f"a job's name must not be empty or padded: {name!r}")
-        self.name: str = name
+        self.name: str = plain_name("job", name)
         self.payload: Any = payload
         self.result: Any = result
-        self.queue: str | None = queue
+        self.queue: str | None = None if queue is None else queue_name(queue)
 
     def on(self, queue: str) -> JobType[P, R]:
         """The same type on another queue."""
         moved: JobType[P, R] = object.__new__(type(self))
-        moved.name, moved.payload, moved.result, moved.queue = self.name, self.payload, self.result, queue
+        moved.name, moved.payload, moved.result, moved.queue = self.name, self.payload, self.result, queue_name(queue)
         return moved
 
     @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack, cast
 
 from msgspec import Struct
@@ -51,20 +51,26 @@ class Pools:
     def declare(self, worker: type[W], **options: Unpack[ProcessOptions]) -> W:
         """The proxy of the class's pool, which is made if there is none, but not started.
 
-        Raises `UsageError` when the pool exists with other options, `ConfigError` when it cannot be.
+        Until it has started its options may be given anew. Raises `UsageError` when it has others, `ConfigError` when
+        it cannot be.
         """
         known = self._proxies.get(worker)
         setup = self._configure(worker, options) if options or known is None else None
         if known is None and setup is not None:
             pool = self.add(setup.child, setup.options)
             try:
-                known = pool.name, pool_proxy(worker, pool, setup.middleware)
+                known = pool.name, pool_proxy(worker, _Named(self._pools, pool.name), setup.middleware)
             except ConfigError:
                 del self._pools[pool.name]
                 raise
             self._proxies[worker] = known
         elif known is not None and setup is not None:
-            _compare(self._pools[known[0]].options, setup.options)
+            there = self._pools[known[0]]
+            if there.stats().state == "new":
+                del self._pools[there.name]
+                self.add(setup.child, setup.options)
+            else:
+                _compare(there.options, setup.options)
         assert known is not None
         return cast(W, known[1])
 
@@ -127,6 +133,21 @@ class Pools:
     async def aclose(self, timeout_ms: int) -> int:
         """Stops all pools at once. Returns how many children were killed at the timeout; none is left."""
         return sum(await asyncio.gather(*(pool.stop(timeout_ms) for pool in self._pools.values())))
+
+
+class _Named:
+    """What a proxy calls: the pool of that name, which is another one once its options were given anew."""
+
+    def __init__(self, pools: Mapping[str, ProcessPool], name: str) -> None:
+        self._pools, self.name = pools, name
+
+    async def call(self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        return await self._pools[self.name].call(method, args, kwargs)
+
+    def stream(
+        self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Any]:
+        return self._pools[self.name].stream(method, args, kwargs)
 
 
 def _compare(there: PoolOptions, wanted: PoolOptions) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack,
 
 from workfleet.model.declared import inherit_guards, mark, marked, unwrap
 from workfleet.model.jobtypes import Job, JobType
+from workfleet.model.names import queue_name
 from workfleet.model.options import HandlerOptions
 from workfleet.payloads.hints import LazyHint, is_method
 
@@ -124,9 +125,7 @@ def handler(name: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
 def queue(name: str, /, *, concurrency: int | None = None) -> Callable[[C], C]:
     """Bind the handlers of a class to a queue. `concurrency` is how many of its jobs one worker process runs at a time
     (default: `WORKER_CONCURRENCY`, 10). A handler that names a queue itself keeps it."""
-    name = name.strip()
-    if not name:
-        raise ValueError("a queue's name cannot be empty")
+    name = queue_name(name.strip())
     if concurrency is not None and concurrency < 1:
         raise ValueError(f"queue {name!r}: concurrency={concurrency}: it must be 1 or more")
 
@@ -147,6 +146,8 @@ def _bind(cls: type[Any], attribute: str, queue: str) -> None:
     if spec is None or spec.job.queue is not None:
         return
     fn: Any = inspect.getattr_static(cls, attribute)
+    if not inspect.isfunction(fn):
+        return  # an override that takes the handler away, or one that the discovery complains about
     inherit_guards(fn, declared)
     if attribute not in vars(cls):
         fn = _copy(fn)

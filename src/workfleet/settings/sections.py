@@ -52,7 +52,7 @@ class DefaultJobOptions(BaseModel):
 
     enabled: bool = Field(True, description="Whether scheduled jobs run unless they say so.")
     overlap: Literal["skip", "allow"] = Field("skip", description="What happens while the previous run goes on.")
-    retries: CountOrZero = Field(1, description="Further attempts after a failed run.")
+    retries: CountOrZero = Field(0, description="Further attempts after a failed run; `SchedulerModule()` gives 1.")
     retry_delay: Wait = Field(Duration("5s"), description="Wait between attempts.")
     timeout: Span | None = Field(None, description="Longest run; none: no limit.")
     jitter: Wait | None = Field(None, description="Largest random delay before a run; none: no delay.")

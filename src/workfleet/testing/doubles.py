@@ -15,7 +15,7 @@ from workfleet.app.guarding import GuardMaker
 from workfleet.app.inject import Injected, run_here
 from workfleet.app.pooling import CPU, guarding
 from workfleet.app.registry import Code
-from workfleet.errors import ConfigError, NotFound, Problem
+from workfleet.errors import ConfigError, NotFound, Problem, UsageError
 from workfleet.model.durations import DurationLike
 from workfleet.model.jobtypes import Job
 from workfleet.payloads.hints import read_hints
@@ -35,8 +35,8 @@ class PoolDoubles:
         self._doubles = {CPU: PoolDouble(CPU, _nothing)}
         for cls, mark in self._marks.items():
             # Read as at a real start, so that an option that makes no sense fails here too.
-            size = merged(_NO_OPTIONS, mark.name, mark.options, processes=1).size
-            self._doubles[mark.name] = PoolDouble(mark.name, partial(self._make, cls), size=size)
+            options = merged(_NO_OPTIONS, mark.name, mark.options, processes=1)
+            self._doubles[mark.name] = PoolDouble(mark.name, partial(self._make, cls), size=options.size)
 
     def providers(self) -> tuple[Provider, Provider]:
         own, proxies = Provider(scope=Scope.APP), Provider(scope=Scope.APP, component=POOLS)
@@ -106,12 +106,20 @@ class PoolsDouble:
 
     def __init__(self, doubles: PoolDoubles, proxies: dict[type[Any], Any]) -> None:
         self._doubles, self._proxies = doubles, proxies
+        self._sizes: dict[type[Any], int] = {}
 
     async def pool(self, worker: type[Any], **options: Any) -> Any:
-        """The class's proxy. Options are checked, and only `size` means something here."""
+        """The class's proxy. Options are checked, and only `size` means something here.
+
+        Raises `UsageError` for another size than the one that was given before, as a pool that has started does.
+        """
         double = self._doubles.get(worker)
-        if options:
-            double.size = merged(_NO_OPTIONS, double.name, options, processes=1).size  # type: ignore[arg-type]
+        wanted = merged(_NO_OPTIONS, double.name, options, processes=1).size  # type: ignore[arg-type]
+        if worker not in self._sizes and "size" in options and not double.calls:
+            double.size = wanted
+        size = self._sizes.setdefault(worker, double.size)
+        if "size" in options and wanted != size:
+            raise UsageError(f"pool {double.name!r} exists with size={size}: it cannot have size={wanted} as well")
         return self._proxies[worker]
 
     def get(self, which: type[Any] | str) -> PoolDouble:

@@ -1,0 +1,180 @@
+"""What the contract tests stand on: a clock that they move, a store that is checked for leaks, short makers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import pytest
+import pytest_asyncio
+
+from workfleet.model.jobs import FINISHED, READY, Failure, JobCounts, JobRecord, JobState
+from workfleet.model.outcome import Ended, Outcome, RunPolicy, Settlement, decide
+from workfleet.model.policy import Backoff
+from workfleet.ports.clock import Clock
+from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+
+_tokens = itertools.count(1)
+
+
+class ManualClock:
+    """A clock that stands still until `advance`. Whoever sleeps on it wakes when its time has come."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._sleepers: dict[asyncio.Future[None], float] = {}
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return self._now_ms / 1000
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers[woken] = self._now_ms + seconds * 1000
+        try:
+            await woken
+        finally:
+            del self._sleepers[woken]
+
+    async def advance(self, ms: int) -> None:
+        """Let time pass, backwards too."""
+        self._now_ms += ms
+        for woken, until in self._sleepers.items():
+            if until <= self._now_ms and not woken.done():
+                woken.set_result(None)
+
+
+class Opener(Protocol):
+    """Opens the store under test. Every call opens the same data, as another process would."""
+
+    def __call__(self, app: str, clock: Clock) -> Awaitable[Store]: ...
+
+
+Leaks = Callable[[Store], Awaitable[Iterable[str]]]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def leaks() -> Leaks:
+    """What a store left behind that has neither an owner nor an expiry. A store's own test file may replace it."""
+
+    async def nothing_to_see(_: Store) -> Iterable[str]:
+        return ()
+
+    return nothing_to_see
+
+
+@pytest_asyncio.fixture
+async def store(opener: Opener, clock: ManualClock, leaks: Leaks) -> AsyncIterator[Store]:
+    opened = await opener("shop", clock)
+    yield opened
+    assert await inconsistencies(opened) == []
+    # Long enough for every lease, key, lock and note of an old call.
+    await clock.advance(86_400_000)
+    await opened.jobs.prune([])
+    assert list(await leaks(opened)) == []
+    await opened.close()
+
+
+async def inconsistencies(store: Store) -> list[str]:
+    """What is wrong with the jobs as they are stored; nothing, after whatever happened."""
+    jobs = await store.jobs.find(JobQuery(limit=100_000))
+    wrong = [f"{job.id}: {fault}" for job in jobs for fault in _faults(job)]
+    keys = Counter(job.unique_key for job in jobs if job.unique_key is not None and job.state not in FINISHED)
+    wrong += [f"{key} is the unique key of {count} unfinished jobs" for key, count in keys.items() if count > 1]
+    wrong += [f"{job_id} is there {n} times" for job_id, n in Counter(job.id for job in jobs).items() if n > 1]
+    counts = {queue: count for queue, count in (await store.jobs.counts()).items() if count != JobCounts()}
+    if counts != (recount := _recount(jobs)):
+        wrong.append(f"counts are {counts}, the jobs are {recount}")
+    now = await store.now_ms()
+    wrong += [f"the lock {lock.name} has no end" for lock in await store.locks.held() if lock.expires_ms <= now]
+    return wrong
+
+
+def _faults(job: JobRecord) -> list[str]:
+    faults = []
+    if (job.state is JobState.ACTIVE) != all((job.worker, job.token, job.lease_until_ms)):
+        faults.append(f"{job.state.value} with worker {job.worker}, token {job.token}, lease {job.lease_until_ms}")
+    if job.state is not JobState.ACTIVE and (job.worker or job.token or job.lease_until_ms):
+        faults.append("a claim is left on it")
+    if (job.state in FINISHED) != (job.finished_ms is not None):
+        faults.append(f"{job.state.value} with finished_ms {job.finished_ms}")
+    if job.state in READY and (job.state is JobState.PRIORITIZED) != (job.priority > 0):
+        faults.append(f"{job.state.value} with priority {job.priority}")
+    return faults
+
+
+def _recount(jobs: Sequence[JobRecord]) -> dict[str, JobCounts]:
+    by_queue: dict[str, list[JobRecord]] = {}
+    for job in jobs:
+        by_queue.setdefault(job.queue, []).append(job)
+    return {queue: _counted(of_queue) for queue, of_queue in by_queue.items()}
+
+
+def _counted(jobs: Sequence[JobRecord]) -> JobCounts:
+    states = Counter(job.state.value.replace("-", "_") for job in jobs)
+    again = sum(job.state is JobState.DELAYED and job.started_ms is not None for job in jobs)
+    oldest = min((job.due_ms for job in jobs if job.state in READY), default=None)
+    return JobCounts(**states, retrying=again, oldest_ready_ms=oldest)
+
+
+def job(job_id: str, **said: Any) -> JobRecord:
+    """A job to enqueue, on the queue "q" unless said otherwise."""
+    return JobRecord(id=job_id, **{"queue": "q", "name": "work", **said})
+
+
+def jobs(ids: str, **said: Any) -> list[JobRecord]:
+    """A job for each word."""
+    return [job(job_id, **said) for job_id in ids.split()]
+
+
+def ids(records: Iterable[JobRecord]) -> str:
+    """The ids of records, in their order."""
+    return " ".join(record.id for record in records)
+
+
+def request(
+    limit: int = 1, *, worker: str = "w1", token: str | None = None, lease_ms: int = 30_000, **wants: int
+) -> ClaimRequest:
+    """A claim request for the queue "q", or for the queues named with their limits."""
+    wanted = tuple(Want(queue, n) for queue, n in (wants or {"q": limit}).items())
+    return ClaimRequest(worker, token or f"token-{next(_tokens)}", lease_ms, wanted)
+
+
+async def claim(store: Store, limit: int = 1, *, worker: str = "w1", lease_ms: int = 30_000) -> list[JobRecord]:
+    """Claim jobs of the queue "q" under a new token."""
+    return await store.jobs.claim(request(limit, worker=worker, lease_ms=lease_ms))
+
+
+async def stored(store: Store, job_id: str) -> JobRecord:
+    """A job that must be there."""
+    (record,) = await store.jobs.get([job_id])
+    assert record is not None
+    return record
+
+
+COMPLETED = Ended(kind="returned", result=b'"done"')
+RAISED = Ended(kind="raised", failure=Failure("raised", "boom", "ValueError", "Traceback…"))
+FAILED = Ended(kind="failed", failure=Failure("failed", "no way", "Fail"))
+CRASHED = Ended(kind="crashed", failure=Failure("crashed", "gone"))
+POLICY = RunPolicy(attempts=3, backoff=Backoff("fixed", 5_000, 5_000, "none"))
+
+
+def ended(record: JobRecord, how: Ended = COMPLETED, policy: RunPolicy = POLICY) -> Settlement:
+    """The settlement of a run that began and ended in one instant."""
+    return Settlement(record.claim, outcome(record, how, policy))
+
+
+def outcome(record: JobRecord, how: Ended = COMPLETED, policy: RunPolicy = POLICY) -> Outcome:
+    return decide(how, record, policy, now_ms=record.started_ms or 0, draw=0.5)

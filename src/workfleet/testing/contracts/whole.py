@@ -1,0 +1,94 @@
+"""Contract of `Store` itself and of `FleetStore`: time, apps that do not meet, who works here."""
+
+from __future__ import annotations
+
+import pytest
+
+from workfleet.model.fleet import ProcessIdentity, WorkerRecord
+from workfleet.model.jobs import Enqueued, JobState
+from workfleet.ports.stores import JobQuery, PruneRule, Store
+
+from .harness import ManualClock, Opener, claim, ended, ids, job, jobs, request
+from .schedules import fire, schedule
+
+IDENTITY = ProcessIdentity(host="h", boot_id="b", pid=7, started="123.5")
+
+
+@pytest.mark.asyncio
+class TestFleet:
+    async def test_register_sets_the_times(self, store: Store, clock: ManualClock) -> None:
+        now = await store.now_ms()
+        worker = WorkerRecord(id="w2", identity=IDENTITY, queues=("a", "b c"), release="1.2", started_ms=5, seen_ms=6)
+        await store.fleet.register(worker)
+        await store.fleet.register(WorkerRecord(id="w1", identity=IDENTITY))
+        assert await store.fleet.workers() == [
+            WorkerRecord(id="w1", identity=IDENTITY, started_ms=now, seen_ms=now),
+            WorkerRecord(id="w2", identity=IDENTITY, queues=("a", "b c"), release="1.2", started_ms=now, seen_ms=now),
+        ]
+
+    async def test_register_replaces(self, store: Store, clock: ManualClock) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, queues=("a",), release="1"))
+        await clock.advance(9)
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        (worker,) = await store.fleet.workers()
+        assert (worker.queues, worker.release, worker.started_ms) == ((), "", await store.now_ms())
+
+    async def test_beat_says_when_it_was_seen(self, store: Store, clock: ManualClock) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        await clock.advance(9)
+        assert await store.fleet.beat("w")
+        (worker,) = await store.fleet.workers()
+        assert (worker.seen_ms, worker.seen_ms - worker.started_ms) == (await store.now_ms(), 9)
+        assert not await store.fleet.beat("nobody")
+
+    async def test_forget(self, store: Store) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        assert await store.fleet.forget("w")
+        assert not await store.fleet.forget("w")
+        assert not await store.fleet.beat("w")
+        assert await store.fleet.workers() == []
+
+
+@pytest.mark.asyncio
+class TestStore:
+    async def test_its_time_is_the_clocks(self, store: Store, clock: ManualClock) -> None:
+        before = await store.now_ms()
+        await clock.advance(250)
+        assert await store.now_ms() == before + 250 == clock.now_ms()
+
+    async def test_says_what_it_is(self, store: Store) -> None:
+        assert store.app == "shop"
+        assert "://" in store.url
+
+    async def test_check_passes_and_changes_nothing(self, store: Store) -> None:
+        await store.jobs.enqueue(jobs("a"))
+        before = await store.jobs.find(JobQuery())
+        await store.check()
+        assert await store.jobs.find(JobQuery()) == before
+
+    async def test_two_apps_do_not_meet(self, store: Store, opener: Opener, clock: ManualClock) -> None:
+        other = await opener("other", clock)
+        for each in (store, other):
+            assert await each.jobs.enqueue([job("a", unique_key="k")]) == [Enqueued("a", created=True)]
+            await each.schedules.merge([schedule("s")])
+            await each.locks.acquire("l", "me", 1_000)
+            await each.keys.put_if_absent("k", each.app.encode(), 1_000)
+            await each.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+            (record,) = await each.jobs.claim(request(9, token="same"))
+            await each.jobs.settle([ended(record)])
+        assert [fired.kind for fired in await other.schedules.fire([fire("s", job_id="fired")])] == ["fired"]
+        assert await other.locks.release("l", None)
+        assert await other.fleet.forget("w")
+        await clock.advance(1)
+        assert await other.jobs.prune([PruneRule(JobState.COMPLETED, age_ms=0)]) == 1
+        assert ids(await store.jobs.find(JobQuery())) == "a"
+        assert ids(await other.jobs.find(JobQuery())) == "fired"
+        assert await claim(store) == []
+        assert [record.fired for record in await store.schedules.all()] == [0]
+        assert [lock.name for lock in await store.locks.held()] == ["l"]
+        assert await store.keys.get("k") == b"shop"
+        assert await other.keys.get("k") == b"other"
+        assert [worker.id for worker in await store.fleet.workers()] == ["w"]
+        assert (await store.jobs.counts())["q"].completed == 1
+        await other.jobs.settle([ended(record) for record in await claim(other)])
+        await other.close()

@@ -1,0 +1,48 @@
+"""docs/testing.md is one project and its tests: it is written to a folder and run as a user would."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import workfleet.testing
+from workfleet.testing import Fleet
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "testing.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_project_and_all_its_tests_pass(tmp_path: Path) -> None:
+    program, *tests = BLOCKS
+    assert program.startswith("# shop.py\n")
+    (tmp_path / "shop.py").write_text(program, "utf-8")
+    (tmp_path / "test_shop.py").write_text("\n\n".join(tests), "utf-8")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    count = sum(block.count("async def test_") for block in tests)
+    assert count == 10
+    assert re.search(rf"^{count} passed", done.stdout, flags=re.MULTILINE), done.stdout + done.stderr
+
+
+def test_every_name_of_the_table_is_there() -> None:
+    names = re.findall(r"^\| `(\w+)", DOCUMENT, flags=re.MULTILINE)
+    assert len(names) == 12
+    for name in names:
+        known = hasattr(Fleet, name) or name in Fleet.__init__.__annotations__ or name in vars(Fleet(_app()))
+        assert known, name
+
+
+def test_everything_that_is_offered_is_mentioned() -> None:
+    public = {name for name in vars(Fleet) if not name.startswith("_")} - {"session", "clock"}
+    assert public <= set(re.findall(r"`(\w+)", DOCUMENT)) | set(re.findall(r"fleet\.(\w+)", DOCUMENT))
+    assert {"Fleet", "job", "said"} <= set(workfleet.testing.__all__)
+
+
+def _app() -> workfleet.App:
+    return workfleet.App("shop")

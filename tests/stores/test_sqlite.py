@@ -15,8 +15,10 @@ from workfleet.testing.contracts import Leaks, Opener
 
 _LEAKS = {
     "parts of jobs that are gone": """
-        SELECT count(*) FROM (SELECT seq FROM wf_body UNION ALL SELECT seq FROM wf_run UNION ALL SELECT seq FROM wf_report
-        UNION ALL SELECT seq FROM wf_log) WHERE seq NOT IN (SELECT seq FROM wf_job)
+        SELECT count(*) FROM (
+          SELECT seq FROM wf_body UNION ALL SELECT seq FROM wf_run UNION ALL SELECT seq FROM wf_report
+          UNION ALL SELECT seq FROM wf_log
+        ) WHERE seq NOT IN (SELECT seq FROM wf_job)
     """,
     "jobs without a body": "SELECT count(*) FROM wf_job WHERE seq NOT IN (SELECT seq FROM wf_body)",
     "settled jobs without a run": """

@@ -40,6 +40,7 @@ from .idle import IdleWatch
 from .loops import run_loop
 from .policies import milliseconds
 from .runtime import Runtime, RuntimeOptions
+from .status import default_status_file
 
 
 class Worker:
@@ -116,7 +117,7 @@ class Worker:
             max_crashes=core.max_crashes,
             stuck_after_ms=milliseconds(core.stuck_after),
             shutdown_timeout_ms=milliseconds(core.shutdown_timeout),
-            status_file=str(core.status_file) if core.status_file else None,
+            status_file=str(core.status_file or default_status_file(composition.loaded.project, composition.app.name)),
         )
 
     def _hear(self, message: FromSupervisor) -> None:

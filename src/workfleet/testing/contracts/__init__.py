@@ -19,7 +19,8 @@ from __future__ import annotations
 # ruff: noqa: E402 - what is imported after this call has asserts that say what they compared
 import pytest
 
-pytest.register_assert_rewrite(__name__)
+_MODULES = "claim enqueue harness keeping keys locks reading schedules settle takeover waiting whole"
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))
 
 from .claim import TestClaim, TestRenew
 from .enqueue import TestEnqueue, TestUniqueKeys

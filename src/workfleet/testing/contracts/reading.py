@@ -78,9 +78,7 @@ class TestCounts:
             "r": JobCounts(delayed=1),
         }
 
-    async def test_the_oldest_is_who_waits_longest_whatever_its_priority(
-        self, store: Store, clock: ManualClock
-    ) -> None:
+    async def test_the_oldest_is_who_waits_longest(self, store: Store, clock: ManualClock) -> None:
         now = await store.now_ms()
         await store.jobs.enqueue([job("a", delay_ms=20, priority=5)])
         await clock.advance(30)
@@ -100,16 +98,15 @@ class TestCounts:
         assert (await store.jobs.counts())["q"].oldest_ready_ms == now
 
     async def test_without_the_products_own_jobs(self, store: Store) -> None:
-        own = [
-            job("h1", housekeeping=True),
-            job("h2", queue="own", housekeeping=True),
-            job("h3", delay_ms=9, housekeeping=True),
-        ]
+        own = [job("h1"), job("h2", queue="own"), job("h3", delay_ms=9), job("h4", priority=2)]
+        for each in own:
+            each.housekeeping = True
         await store.jobs.enqueue([*own, job("a")])
         assert await store.jobs.counts(housekeeping=False) == {
             "q": JobCounts(waiting=1, oldest_ready_ms=(await store.jobs.counts())["q"].oldest_ready_ms)
         }
         assert {queue: count.waiting for queue, count in (await store.jobs.counts()).items()} == {"q": 2, "own": 1}
+        assert (await store.jobs.counts())["q"].prioritized == 1
 
     async def test_a_queue_that_had_jobs_is_still_listed(self, store: Store, clock: ManualClock) -> None:
         await store.jobs.enqueue(jobs("a"))

@@ -74,9 +74,7 @@ class TestTakeOver:
         assert last.worker == "dead"
         assert (await store.jobs.settle([ended(taken), ended(moved), ended(last)])).applied == [False, False, True]
 
-    async def test_a_repeated_token_gives_what_it_was_given_and_still_holds(
-        self, store: Store, clock: ManualClock
-    ) -> None:
+    async def test_a_repeated_token_gives_what_it_still_holds(self, store: Store, clock: ManualClock) -> None:
         await store.jobs.enqueue(jobs("a b c"))
         await claim(store, 3, lease_ms=10)
         await clock.advance(10)

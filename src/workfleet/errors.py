@@ -115,6 +115,16 @@ class HandlerNotFound(WorkfleetError):
         super().__init__(f"no handler is named {name!r} on queue {queue!r}. Known handlers: {listed}")
 
 
+class HandlerSwitchedOff(WorkfleetError):
+    """An operator switched the handler off: its jobs wait until it is on again."""
+
+    code = "switched_off"
+
+    def __init__(self, queue: str, name: str) -> None:
+        self.queue, self.name = queue, name
+        super().__init__(f"the handler {name!r} of queue {queue!r} is switched off by the settings of jobs")
+
+
 class JobFailed(WorkfleetError):
     """What `JobRef.result()` raises for a job that failed. `failure_code` and `failure_message` say how."""
 

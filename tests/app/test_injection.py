@@ -316,7 +316,7 @@ async def test_a_hook_that_fails_at_the_start_stops_it_and_what_had_begun_is_shu
     log: list[str] = []
     app = hooked(log)
 
-    @app.modules_by_name["mail"].on_init if hasattr(app, "modules_by_name") else app.imports[0].on_init
+    @app.imports[0].on_init
     def fails() -> None:
         raise RuntimeError("no init")
 

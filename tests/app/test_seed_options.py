@@ -279,3 +279,16 @@ async def test_with_queueing_off_enqueue_says_so_and_schedules_go_on() -> None:
 
         with pytest.raises(QueueingDisabled, match="Set WORKER_QUEUE_ENABLED=true"):
             await fleet.enqueue(x.job(None))
+
+
+async def test_a_queue_s_job_is_tried_three_times_with_a_growing_wait() -> None:
+    own = App("shop")
+
+    @own.handler(queue="emails")
+    async def fails(job: Job[None]) -> None:
+        raise ValueError("no")
+
+    async with Fleet(own) as fleet:
+        ref, now = await fleet.enqueue(fails.job(None)), fleet.clock.now_ms()
+        await fleet.run_until_idle()
+        assert [each.started_ms - now for each in await fleet.attempts(ref)] == [0, 1_000, 3_000]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -18,6 +18,7 @@ class Running:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.lines: list[str] = []
+        self.seen: list[psutil.Process] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -40,7 +41,8 @@ class Running:
     def family(self) -> list[psutil.Process]:
         """The process and everything below it."""
         process = psutil.Process(self.process.pid)
-        return [process, *process.children(recursive=True)]
+        self.seen = [process, *process.children(recursive=True)]
+        return self.seen
 
     def end(self) -> tuple[int, str]:
         """Wait for its end. Returns exit code and standard output."""
@@ -59,10 +61,11 @@ def running(project: Project, *arguments: str, **environ: str) -> Iterator[Runni
         yield run
     finally:
         if process.poll() is None:
-            family = run.family()
-            for one in family:
+            run.family()
+        for one in run.seen:  # an orphan of a process that is gone, too
+            with suppress(psutil.NoSuchProcess):
                 one.kill()
-            process.wait(30)
+        process.wait(30)
         run._reader.join(30)
         for stream in (process.stdout, process.stderr):
             assert stream is not None

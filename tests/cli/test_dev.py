@@ -39,7 +39,7 @@ def test_nothing_is_left_when_it_is_killed(project: Project) -> None:
         dev.wait_for(READY)
         family = dev.family()
         dev.process.kill()
-        dev.end()
+        dev.process.wait(30)
         assert psutil.wait_procs(family[1:], 15)[1] == []
 
 

@@ -417,9 +417,11 @@ async def test_a_probe_that_exits_does_not_leave_it_open_for_ever(error: BaseExc
     remote.error = error
     with pytest.raises(type(error)):
         await call()
+    with pytest.raises(CircuitOpen):
+        await call()  # it has failed like any other…
     await guards.move(30)
     remote.error = None
-    assert await call() == "ok"
+    assert await call() == "ok"  # …and the next one is the next probe
 
 
 async def test_calls_that_began_before_it_opened_say_nothing_of_now() -> None:

@@ -69,7 +69,7 @@ async def build_handlers(
     """Compile everything that this worker runs. Raises `ConfigError` with all problems at once."""
     core, internal = composition.core, schedules_queue(composition.app.name)
     handlers, problems = list[Handler](), list[Problem]()
-    concurrency = _listened(composition, scheduler, queues)
+    concurrency, off = _listened(composition, scheduler, queues), set[tuple[str, str]]()
 
     async def add(make: Any) -> None:
         try:
@@ -80,8 +80,8 @@ async def build_handlers(
     for entry in composition.registry.handlers:
         override = composition.override(entry.name)
         if override is not None and not override.enabled:
-            continue
-        if core.queue_enabled and entry.queue in concurrency:
+            off |= {(entry.queue, entry.name), (internal, inline_name(entry.queue, entry.name))}
+        elif core.queue_enabled and entry.queue in concurrency:
             await add(_queue_handler(composition, compiler, entry, entry.queue, entry.name))
         elif not core.queue_enabled and internal in concurrency:
             name = inline_name(entry.queue, entry.name)
@@ -91,7 +91,7 @@ async def build_handlers(
             await add(_scheduled(composition, compiler, definition, internal))
     if problems:
         raise ConfigError(problems)
-    return HandlerTable(handlers, concurrency)
+    return HandlerTable(handlers, concurrency, switched_off=off)
 
 
 def _listened(composition: Composition, scheduler: SchedulerSettings, queues: Sequence[str] | None) -> dict[str, int]:

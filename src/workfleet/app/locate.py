@@ -12,6 +12,7 @@ from types import ModuleType
 from workfleet.errors import ConfigError, Problem
 
 from .app import App
+from .locator import is_file, split
 
 
 def load_app(locator: str) -> App:
@@ -25,16 +26,6 @@ def load_app(locator: str) -> App:
         advice = f"; did you mean {place}:{there[0]}?" if there else ""
         raise ConfigError(Problem("app", f"{attribute!r} of {place} {what}{advice}", locator))
     return found
-
-
-def split(locator: str) -> tuple[str, str]:
-    """The module or file, and the attribute."""
-    place, _, attribute = locator.rpartition(":") if ":" in locator else (locator, "", "app")
-    return place, attribute or "app"
-
-
-def is_file(place: str) -> bool:
-    return place.endswith(".py") or "/" in place
 
 
 def _from_module(name: str) -> ModuleType:

@@ -19,7 +19,8 @@ year does not move; `_age_ms` is how old something was when the file was written
     store            the store without its secrets; "" until it is known
     workers          a list of
         index, id, pid (null: none at the moment), restarts
-        state            "starting" | "ready" | "draining" | "stuck" | "waiting" (to be restarted) | "stopped"
+        state            "starting" | "ready" | "draining" | "stopped" | "waiting" (is being replaced) | "stuck" (was to
+                         be replaced, but cannot be killed: for ten seconds, SIGKILL has not ended it)
         uptime_ms        since this process started
         beat_age_ms      since its last message; null before the first
         loop_lag_ms      how late its event loop is
@@ -33,8 +34,7 @@ year does not move; `_age_ms` is how old something was when the file was written
 **How `probe` judges.** age = time.monotonic() * 1000 − written_mono_ms; a file whose age is negative is from before a
 reboot, so it counts as infinitely old. No file, or one that cannot be read, fails every probe.
 
-    live     age < 15 s, state is not "stopped", and no worker is "stuck" (a stuck worker is killed and replaced within
-             seconds; one that keeps that state could not be killed). Never depends on the store
+    live     age < 15 s, state is not "stopped", and no worker is "stuck". Never depends on the store
     ready    live, state is "ready", and at least one worker has state "ready", an empty `unready`, and
              store_ok_age_ms + age < 30 s
     startup  age < 15 s and ever_ready

@@ -59,7 +59,7 @@ class Worker:
         except WorkfleetError as error:
             self._refuse(error.exit_code, str(error))
             return error.exit_code
-        except Exception as error:  # noqa: BLE001 - the boundary around user code that is imported and built at start
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary around user code
             where = "".join(traceback.format_exception(error)).strip()
             self._refuse(78, f"the application cannot start:\n{where}")
             return 78

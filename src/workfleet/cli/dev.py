@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from ..app.locate import is_file, split
+from ..app.locator import is_file, split
 from ..app.loops import run_loop
 from ..clock import SystemClock
 from ..settings.root import project_root

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..app.locator import is_file, split
 from ..errors import UsageError
 from ..settings.given import Source
 from ..settings.load import load
@@ -33,8 +34,6 @@ def locator_of(where: Where, loaded: Loaded) -> str | None:
     origin = loaded.origins.get("app")
     if origin is None or origin.source is not Source.FILE:
         return locator
-    from ..app.locate import is_file, split  # brings the App class along, which a supervisor has no use for
-
     place, attribute = split(locator)
     if is_file(place):
         return f"{loaded.project / place}:{attribute}"

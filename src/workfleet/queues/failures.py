@@ -8,7 +8,17 @@ from __future__ import annotations
 import traceback
 from typing import Literal
 
-from workfleet.errors import Cancel, ConfigError, Fail, HandlerNotFound, Retry, Skipped, Snooze, WorkfleetError
+from workfleet.errors import (
+    Cancel,
+    ConfigError,
+    Fail,
+    HandlerNotFound,
+    HandlerSwitchedOff,
+    Retry,
+    Skipped,
+    Snooze,
+    WorkfleetError,
+)
 from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import Failure
 from workfleet.model.outcome import Ended
@@ -48,7 +58,7 @@ def failure_of(error: BaseException) -> Failure:
     """An exception as it is kept with the job: bounded, valid text."""
     code = error.code if isinstance(error, WorkfleetError) else "raised"
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    shown = "" if isinstance(error, HandlerNotFound | ConfigError) else _traceback(error)
+    shown = "" if isinstance(error, HandlerNotFound | HandlerSwitchedOff | ConfigError) else _traceback(error)
     return Failure(code, _text(_said(error), _MESSAGE_LIMIT), _text(name, _MESSAGE_LIMIT), shown)
 
 

@@ -3,13 +3,13 @@ composed."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
-from workfleet.errors import HandlerNotFound
+from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import RunPolicy
@@ -64,13 +64,23 @@ class Handler:
 class HandlerTable:
     """All handlers of a worker, and how many jobs of each queue it runs at a time."""
 
-    def __init__(self, handlers: Iterable[Handler], concurrency: dict[str, int]) -> None:
+    def __init__(
+        self,
+        handlers: Iterable[Handler],
+        concurrency: dict[str, int],
+        *,
+        switched_off: Collection[tuple[str, str]] = (),
+    ) -> None:
+        """`switched_off` are handlers by queue and name that are known and must not run."""
         self._by_key = {(handler.queue, handler.name): handler for handler in handlers}
+        self._off = frozenset(switched_off)
         self.concurrency = concurrency
 
     def find(self, queue: str, name: str) -> Handler:
-        """The handler of a job. Raises `HandlerNotFound`, which lists those that are known."""
+        """The handler of a job. Raises `HandlerNotFound`, which lists those that are known, and `HandlerSwitchedOff`."""
         handler = self._by_key.get((queue, name))
+        if handler is None and (queue, name) in self._off:
+            raise HandlerSwitchedOff(queue, name)
         if handler is None:
             raise HandlerNotFound(queue, name, [known for on, known in self._by_key if on == queue])
         return handler

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from workfleet.errors import HandlerNotFound
+from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
 from workfleet.events import Event, JobClaimed
 from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.jobtypes import Job
@@ -24,6 +24,8 @@ from .failures import failure_of, raised
 from .handlers import THREAD_TIMEOUT, Handler, HandlerTable
 from .run import Run
 
+_OFF_MS = 60_000
+"""How long a job waits whose handler an operator has switched off."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -48,7 +50,7 @@ class Runner:
         """When a run that starts now must have ended; 0: never."""
         try:
             policy = self._handlers.find(record.queue, record.name).policy_for(record)
-        except HandlerNotFound:
+        except (HandlerNotFound, HandlerSwitchedOff):
             return 0
         return self._clock.now_ms() + policy.timeout_ms if policy.timeout_ms is not None else 0
 
@@ -67,6 +69,8 @@ class Runner:
                 ended = await self._ended(record, handler, policy)
         except HandlerNotFound as error:
             ended = Ended(kind="unknown_job", failure=failure_of(error))
+        except HandlerSwitchedOff as error:
+            ended = Ended(kind="snoozed", after_ms=_OFF_MS, failure=failure_of(error))
         except Exception as error:  # noqa: BLE001 - the last boundary: a job must end, whatever else is broken
             ended = raised(error)
         return None if ended is None else self._settlement(ended, record, policy)

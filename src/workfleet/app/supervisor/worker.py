@@ -32,6 +32,7 @@ from .children import Child, Children
 from .options import SupervisorOptions
 
 _CONFIG_EXIT = 78
+_UNKILLABLE_S = 10.0
 
 
 class WorkerProcess:
@@ -60,6 +61,7 @@ class WorkerProcess:
         """Why it is taken for stuck."""
         self.killed: str | None = None
         """Why the supervisor killed it."""
+        self._killed_at = 0.0
         self.over = asyncio.Event()
         """It has said its last word."""
         self.started_at = clock.monotonic()
@@ -118,7 +120,8 @@ class WorkerProcess:
 
     def kill(self, why: str) -> None:
         """End it and what it has started, at once."""
-        self.killed = self.killed or why
+        if self.killed is None:
+            self.killed, self._killed_at = why, self._clock.monotonic()
         self.child.kill_group()
 
     def hear_out(self) -> None:
@@ -173,8 +176,10 @@ class WorkerProcess:
         return status
 
     def _state(self) -> WorkerState:
-        if self.stuck is not None:
+        if self.killed is not None and self._clock.monotonic() - self._killed_at > _UNKILLABLE_S:
             return "stuck"
+        if self.killed is not None or self.stuck is not None:
+            return "waiting"
         if self._draining:
             return "draining"
         return "ready" if self.ready else "starting"

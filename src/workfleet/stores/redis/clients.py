@@ -57,7 +57,8 @@ def make_client(endpoint: RedisEndpoint) -> Redis:
     else:
         kind = SSLConnection if endpoint.tls else Connection
         options |= {"connection_class": kind, "host": endpoint.host, "port": endpoint.port, "socket_keepalive": True}
-    return Redis(connection_pool=BlockingConnectionPool(max_connections=_POOL, timeout=math.ceil(_READ_S), **options))
+    # The client owns the pool: closing it closes every connection.
+    return Redis.from_pool(BlockingConnectionPool(max_connections=_POOL, timeout=math.ceil(_READ_S), **options))
 
 
 async def check_client(client: Redis, endpoint: RedisEndpoint) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ class TestEnqueue:
 
     async def test_keeps_everything_that_was_said(self, store: Store) -> None:
         run = RunOverrides(attempts=7, backoff=Backoff("exponential", 1, 9, "none"), timeout_ms=None)
-        said = {
+        said: dict[str, Any] = {
             "queue": "päth/ö",
             "name": "日本 name\twith 'quotes\"",
             "payload": b'{"text":"\\u0000 \\ud800","n":1e400,"deep":[[[]]]}',

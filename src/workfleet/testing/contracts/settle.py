@@ -41,7 +41,7 @@ class TestSettle:
             b'"done"',
             None,
         )
-        assert (done.attempts_made, done.finished_ms, done.started_ms) == (1, record.started_ms + 40, record.started_ms)
+        assert (done.attempts_made, done.finished_ms, done.started_ms) == (1, clock.now_ms(), clock.now_ms() - 40)
         assert (done.worker, done.token, done.lease_until_ms) == (None, None, None)
         assert [(attempt.number, attempt.outcome, attempt.worker) for attempt in done.history] == [
             (1, "completed", "w1")

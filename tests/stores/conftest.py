@@ -1,0 +1,67 @@
+"""What the tests of the SQLite store share: a file, an open store on it, and a look at it from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+import pytest_asyncio
+
+from workfleet.clock import SystemClock
+from workfleet.stores.sqlite.store import SqliteStore
+
+CHILD = Path(__file__).with_name("child.py")
+
+Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest_asyncio.fixture
+async def sqlite(path: Path) -> AsyncIterator[SqliteStore]:
+    """A store on `path` with the system's clock."""
+    opened = await SqliteStore.open(path, app="shop", clock=SystemClock(), create=True)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def outside(path: Path) -> Iterator[Callable[[str], object]]:
+    """Runs SQL on the file behind the store's back. The same library, so no lock is lost."""
+    connections: list[apsw.Connection] = []
+
+    def run(sql: str) -> object:
+        if not connections:
+            connections.append(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE))
+        return connections[0].execute(sql).get
+
+    yield run
+    for connection in connections:
+        connection.close()
+
+
+@pytest_asyncio.fixture
+async def start(path: Path) -> AsyncIterator[Start]:
+    """Starts `child.py` on the file. What still runs at the end is killed."""
+    children: list[asyncio.subprocess.Process] = []
+
+    async def start_child(command: str, worker: str = "child") -> asyncio.subprocess.Process:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, str(CHILD), command, str(path), worker, stdout=asyncio.subprocess.PIPE, env={**os.environ}
+        )
+        children.append(child)
+        return child
+
+    yield start_child
+    for child in children:
+        if child.returncode is None:
+            child.kill()
+        await child.communicate()

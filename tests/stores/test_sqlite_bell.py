@@ -1,0 +1,119 @@
+"""The bell beside the file: where its sockets are, and that nothing which goes wrong with it matters."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from workfleet.clock import SystemClock
+from workfleet.model.jobs import JobRecord
+from workfleet.stores.sqlite import bell
+from workfleet.stores.sqlite.bell import Bell, Ring, folder_for
+from workfleet.stores.sqlite.store import SqliteStore
+
+
+def listening(path: Path, app: str = "shop") -> tuple[Bell, asyncio.Queue[Ring]]:
+    heard: asyncio.Queue[Ring] = asyncio.Queue()
+    ear = Bell(path, app)
+    ear.listen(heard.put_nowait)
+    return ear, heard
+
+
+async def test_rings_all_others_of_the_app_but_not_itself(path: Path) -> None:
+    ears = [listening(path), listening(path), listening(path, "other")]
+    ears[0][0].ring(["queue q", "queue r"])
+    async with asyncio.timeout(10):
+        assert await ears[1][1].get() == Ring("shop", ("queue q", "queue r"))
+    assert [heard.qsize() for _, heard in ears] == [0, 0, 0]
+    for ear, _ in ears:
+        ear.close()
+    assert list(folder_for(path).iterdir()) == []
+
+
+async def test_too_many_topics_ring_for_everything(path: Path) -> None:
+    ear, heard = listening(path)
+    mouth = Bell(path, "shop")
+    mouth.ring([f"queue {n}" for n in range(1_000)])
+    async with asyncio.timeout(10):
+        assert await heard.get() == Ring("shop", None)
+    mouth.close()
+    ear.close()
+
+
+async def test_nobody_listens(path: Path) -> None:
+    mouth = Bell(path, "shop")
+    mouth.ring(["queue q"])
+    mouth.close()
+    assert not folder_for(path).exists()
+
+
+async def test_a_listener_that_does_not_hear_blocks_nobody(path: Path) -> None:
+    ear, heard = listening(path)
+    mouth = Bell(path, "shop")
+    for _ in range(2_000):
+        mouth.ring(["queue q"])
+    mouth.close()
+    async with asyncio.timeout(10):
+        await heard.get()
+    ear.close()
+
+
+async def test_garbage_is_ignored(path: Path) -> None:
+    ear, heard = listening(path)
+    (name,) = folder_for(path).iterdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        for message in (b"", b"\xff", b'{"v":2}', b'["shop",["queue q"]]'):
+            sender.sendto(message, str(name))
+    async with asyncio.timeout(10):
+        assert await heard.get() == Ring("shop", ("queue q",))
+    ear.close()
+
+
+async def test_a_long_path_has_its_sockets_in_the_temporary_folder(tmp_path: Path) -> None:
+    path = tmp_path / ("long" * 30) / "store.db"
+    folder = folder_for(path)
+    assert folder == folder_for(path) != folder_for(path.with_name("other.db"))
+    assert not folder.is_relative_to(tmp_path)
+    assert len(str(folder)) < 80
+    store = await SqliteStore.open(path, app="shop", clock=SystemClock(), create=True)
+    other = await SqliteStore.open(path, app="shop", clock=SystemClock(), create=False)
+    waiting = asyncio.create_task(store.jobs.wait(["q"], 60_000))
+    await asyncio.sleep(0)
+    await other.jobs.enqueue([JobRecord(id="a", queue="q", name="work")])
+    assert await asyncio.wait_for(waiting, 10)
+    await store.close()
+    await other.close()
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o750])
+async def test_a_folder_that_others_can_enter_is_not_used(path: Path, mode: int) -> None:
+    folder = folder_for(path)
+    folder.mkdir()
+    folder.chmod(mode)
+    ear, _ = listening(path)
+    assert list(folder.iterdir()) == []
+    ear.close()
+
+
+async def test_a_link_in_its_place_is_not_followed(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder_for(path).symlink_to(tmp_path / "elsewhere")
+    ear, _ = listening(path)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    ear.close()
+
+
+async def test_without_unix_sockets_waiting_is_only_a_matter_of_time(
+    sqlite: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bell, "_FAMILY", None)
+    assert await sqlite.jobs.wait(["q"], 5) is False
+    waiting = asyncio.create_task(sqlite.jobs.wait(["q"], 60_000))
+    await asyncio.sleep(0)
+    await sqlite.jobs.enqueue([JobRecord(id="a", queue="q", name="work")])
+    assert await asyncio.wait_for(waiting, 10)
+    assert not folder_for(path).exists()

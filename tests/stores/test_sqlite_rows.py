@@ -1,0 +1,131 @@
+"""Rows that cannot be read are kept, marked and shown, and stand in nobody's way. Any text can be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workfleet.model.jobs import UNDECODABLE, Attempt, Claim, Failure, JobRecord, JobState
+from workfleet.model.outcome import Ended, Outcome, RunPolicy, Settlement, decide
+from workfleet.model.schedules import ScheduleRecord
+from workfleet.model.timing import Every, Manual
+from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Want
+from workfleet.stores.sqlite.store import SqliteStore
+
+Outside = Callable[[str], object]
+
+
+def job(job_id: str, **said: object) -> JobRecord:
+    return JobRecord(id=job_id, queue="q", name="work", **said)  # type: ignore[arg-type]
+
+
+async def claim(sqlite: SqliteStore, token: str) -> list[JobRecord]:
+    return await sqlite.jobs.claim(ClaimRequest("w", token, 60_000, (Want("q", 10),)))
+
+
+@pytest.mark.parametrize("spec", ["'{\"run\": 7}'", "'{'", "x'ff00fe'"])
+async def test_a_job_that_cannot_be_read_fails_and_stays(sqlite: SqliteStore, outside: Outside, spec: str) -> None:
+    await sqlite.jobs.enqueue([job("a", tags=("t",)), job("bad", tags=("t",)), job("c", tags=("t",))])
+    outside(f"UPDATE wf_body SET spec = CAST({spec} AS BLOB) WHERE seq = 2")
+    shown = (await sqlite.jobs.find(JobQuery()))[1]
+    assert (shown.id, shown.state, shown.outcome) == ("bad", JobState.WAITING, UNDECODABLE)
+    assert [record.id for record in await claim(sqlite, "t1")] == ["a", "c"]
+    (failed,) = await sqlite.jobs.get(["bad"])
+    assert failed is not None
+    assert failed.failure is not None
+    assert (failed.state, failed.outcome, failed.failure.code) == (JobState.FAILED, UNDECODABLE, UNDECODABLE)
+    assert "spec:" in failed.failure.message
+    assert failed.finished_ms is not None
+    assert await claim(sqlite, "t2") == []
+    assert await sqlite.jobs.prune([PruneRule(JobState.FAILED, age_ms=-1_000_000, count=0)]) == 0
+    assert outside(f"SELECT spec = CAST({spec} AS BLOB) FROM wf_body WHERE seq = 2") == 1
+    # A version that can read it, or a repair, runs it.
+    outside("UPDATE wf_body SET spec = NULL WHERE seq = 2")
+    assert await sqlite.jobs.retry(["bad"]) == [True]
+    assert [record.id for record in await claim(sqlite, "t3")] == ["bad"]
+
+
+async def test_a_past_that_cannot_be_read(sqlite: SqliteStore, outside: Outside) -> None:
+    await sqlite.jobs.enqueue([job("a"), job("b")])
+    again = Ended(kind="retry", after_ms=0, failure=Failure("retry", "again"))
+    await sqlite.jobs.settle(
+        [
+            Settlement(record.claim, decide(again, record, RunPolicy(), now_ms=0, draw=0))
+            for record in await claim(sqlite, "t1")
+        ]
+    )
+    outside("UPDATE wf_run SET history = 'x' WHERE seq = 1")
+    outside("UPDATE wf_run SET failure = CAST('[]' AS BLOB) WHERE seq = 2")
+    assert await claim(sqlite, "t2") == []
+    a, b = await sqlite.jobs.get(["a", "b"])
+    assert a is not None
+    assert a.failure is not None
+    assert "history:" in a.failure.message
+    assert b is not None
+    assert b.failure is not None
+    assert "failure:" in b.failure.message
+    assert [attempt.outcome for attempt in b.history] == ["retry"]
+
+
+async def test_a_job_whose_body_is_gone(sqlite: SqliteStore, outside: Outside) -> None:
+    await sqlite.jobs.enqueue([job("a"), job("b")])
+    outside("DELETE FROM wf_body WHERE seq = 1")
+    assert [record.id for record in await claim(sqlite, "t1")] == ["b"]
+    (lost,) = await sqlite.jobs.get(["a"])
+    assert lost is not None
+    assert lost.failure is not None
+    assert (lost.state, lost.name) == (JobState.FAILED, "?")
+    assert "missing" in lost.failure.message
+
+
+async def test_fields_of_a_newer_version_are_kept(sqlite: SqliteStore, outside: Outside) -> None:
+    await sqlite.jobs.enqueue([job("a", tags=("t",))])
+    outside("""UPDATE wf_body SET spec = CAST('{"tags":["t"],"group":"x"}' AS BLOB)""")
+    (record,) = await claim(sqlite, "t1")
+    assert record.tags == ("t",)
+    await sqlite.jobs.settle(
+        [Settlement(record.claim, decide(Ended(kind="returned"), record, RunPolicy(), now_ms=0, draw=0))]
+    )
+    assert outside("SELECT CAST(spec AS TEXT) FROM wf_body") == '{"tags":["t"],"group":"x"}'
+
+
+async def test_a_schedule_that_cannot_be_read_is_shown_orphaned_until_code_defines_it(
+    sqlite: SqliteStore, outside: Outside
+) -> None:
+    record = ScheduleRecord(name="s", timing=Every(60_000), fingerprint="f", job=job("t"), next_due_ms=5)
+    await sqlite.schedules.merge([record])
+    outside("""UPDATE wf_schedule SET definition = CAST('{"name":"s","timing":{"kind":"lunar"}}' AS BLOB)""")
+    (shown,) = await sqlite.schedules.all()
+    assert (shown.name, shown.orphaned, shown.timing, shown.fingerprint) == ("s", True, Manual(), "f")
+    assert "cannot read" in shown.description
+    assert await sqlite.schedules.merge([record]) == [record]
+
+
+async def test_recording_an_end_cannot_fail_for_its_text(sqlite: SqliteStore) -> None:
+    await sqlite.jobs.enqueue([job("a")])
+    (record,) = await claim(sqlite, "t1")
+    assert await sqlite.jobs.report(record.claim, lines=["lone \ud800 surrogate"])
+    failure = Failure("raised", "lone \ud800", "T\udfff", "NUL \0")
+    attempt = Attempt(1, "failed", 0, 0, "w", failure)
+    outcome = Outcome(state=JobState.FAILED, code="failed", failure=failure, attempt=attempt)
+    assert (await sqlite.jobs.settle([Settlement(Claim("a", "t1"), outcome)])).applied == [True]
+    (failed,) = await sqlite.jobs.get(["a"])
+    clean = Failure("raised", "lone \\ud800", "T\\udfff", "NUL \0")
+    assert failed is not None
+    assert (failed.failure, failed.history[0].failure) == (clean, clean)
+    assert await sqlite.jobs.logs("a") == ["lone \\ud800 surrogate"]
+
+
+async def test_a_large_payload_is_written_once(sqlite: SqliteStore, path: Path) -> None:
+    payload = b'"' + b"x" * 8_000_000 + b'"'
+    await sqlite.jobs.enqueue([job("a", payload=payload)])
+    log = path.with_name("store.db-wal")
+    before = log.stat().st_size
+    for token in ("t1", "t2", "t3"):
+        (record,) = await claim(sqlite, token)
+        await sqlite.jobs.renew([record.claim], 60_000)
+        await sqlite.jobs.settle([Settlement(record.claim, Outcome(state=JobState.WAITING, code="given_back"))])
+    assert record.payload == payload
+    assert log.stat().st_size - before < 1_000_000

@@ -116,6 +116,10 @@ class B(Base): ...
 class Child(A): ...
 
 
+class NoQueue(Base):
+    async def overridden(self, job: Job[int]) -> None: ...  # type: ignore[override]
+
+
 def test_inherited_methods_are_found_and_overrides_keep_declaration_and_guards() -> None:
     app = App("x", jobs=[A])
     assert sorted(places(app)) == [
@@ -125,6 +129,12 @@ def test_inherited_methods_are_found_and_overrides_keep_declaration_and_guards()
     (entry,) = [e for e in composed(app).registry.handlers if e.name == "overridden"]
     assert entry.options == {"attempts": 7}
     assert entry.code.fn is A.__dict__["overridden"]
+    assert [guard.kind for guard in guards_of(entry.code.fn)] == ["locked"]
+
+
+def test_an_override_keeps_its_lock_without_any_decorator_on_its_class() -> None:
+    (entry,) = [e for e in composed(App("x", jobs=[NoQueue])).registry.handlers if e.name == "overridden"]
+    assert entry.code.fn is NoQueue.__dict__["overridden"]
     assert [guard.kind for guard in guards_of(entry.code.fn)] == ["locked"]
 
 
@@ -339,7 +349,10 @@ def test_modules_import_each_other_or_share_a_name() -> None:
     b = Module("b", imports=[a])
     a.imports = (b,)
     assert problems(App("x", modules=[a])) == {"modules": "modules import each other: a -> b -> a"}
-    assert problems(App("x", modules=[Module("m"), Module("m")])) == {"modules": "two modules are named 'm'"}
+    assert problems(App("x", modules=[Module("m"), Module("m")])) == {
+        "modules": "two modules are named 'm': an app is a module too"
+    }
+    assert list(problems(App("x", modules=[Module("x")]))) == ["modules"]
     shared = Module("shared")
     order = composed(App("x", modules=[Module("m", imports=[shared]), Module("n", imports=[shared])])).modules
     assert [module.name for module in order] == ["shared", "m", "n", "x"]

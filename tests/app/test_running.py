@@ -14,6 +14,7 @@ import pytest
 from tests.app.working import Worker, composed, problems, start_problems, until, write
 from workfleet import (
     App,
+    Client,
     ConfigError,
     Job,
     JobFailed,
@@ -145,6 +146,23 @@ async def test_an_operators_timeout_that_meets_a_thread_is_told_as_well() -> Non
     assert list(said) == [f"{__name__}.work"]
 
 
+async def test_an_abandoned_run_fails_its_job_and_its_late_result_is_discarded() -> None:
+    app, go_on = App("x"), threading.Event()
+
+    @app.handler(timeout="50ms", on_timeout="abandon", attempts=1)
+    def deaf(job: Job[int]) -> str:
+        go_on.wait(10)
+        return "late"
+
+    async with Worker(app, concurrency=1) as worker:
+        ref = await worker.client.enqueue(deaf.job(1))
+        with pytest.raises(JobFailed, match="did not end within its timeout of 0.05 s"):
+            await ref.result(timeout="10s")
+        go_on.set()
+        record = await ref.record()
+    assert (record.outcome, record.result) == ("timed_out", None)
+
+
 async def test_a_lost_lock_does_not_let_a_thread_run_twice_at_a_time() -> None:
     inside, most, go_on = [0], [0], threading.Event()
     app = App("x")
@@ -215,7 +233,9 @@ print("ended", flush=True)
 
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite"])
-async def test_a_job_that_runs_longer_than_its_lease_runs_once(project: Path, url: str) -> None:
+async def test_a_job_that_runs_longer_than_its_lease_runs_once(
+    project: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a process without a supervisor: a thread renews, or the process itself for a store in memory."""
     app = App("x", store=url if url == "memory://" else f"sqlite:///{project}/jobs.db")
     runs: list[int] = []
@@ -227,21 +247,43 @@ async def test_a_job_that_runs_longer_than_its_lease_runs_once(project: Path, ur
         return "done"
 
     @app.on_bootstrap
-    async def enqueue(client: Any) -> None:
+    async def enqueue(client: Client) -> None:
         await client.enqueue(long.job(None))
 
-    from workfleet import Client
-
-    enqueue.__annotations__["client"] = Client
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setenv("WORKER_LEASE", "1s")
-    monkeypatch.setenv("WORKER_POLL", "200ms")
-    monkeypatch.setenv("WORKER_HEARTBEAT_ENABLED", "false")
-    try:
-        await asyncio.wait_for(app.run(until_idle=True), 20)
-    finally:
-        monkeypatch.undo()
+    for name, value in (("LEASE", "1s"), ("POLL", "200ms"), ("HEARTBEAT_ENABLED", "false")):
+        monkeypatch.setenv(f"WORKER_{name}", value)
+    await asyncio.wait_for(app.run(until_idle=True), 20)
     assert runs == [1]
+
+
+async def test_until_idle_waits_for_retries_and_what_they_make_but_not_for_later(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{project}/jobs.db"
+    app = App("x", store=url, jobs=[Pings])
+    monkeypatch.setenv("WORKER_HEARTBEAT_ENABLED", "false")
+
+    @app.handler(attempts=2, backoff="700ms")
+    async def flaky(job: Job[int]) -> NewJob[int]:
+        if job.attempt == 1:
+            raise OSError("again")
+        return PING(job.data)
+
+    @app.schedule(every="365d")
+    async def yearly() -> None: ...
+
+    @app.on_bootstrap
+    async def enqueue(client: Client) -> None:
+        await client.enqueue(flaky.job(1))
+        await client.enqueue(PING(2, delay="1h", id="later"))
+
+    await asyncio.wait_for(app.run(until_idle=True), 20)
+    store = await open_store(url, app="x", clock=SystemClock(), create=False)
+    jobs = {job.name if job.id != "later" else "later": job for job in await store.jobs.find(JobQuery(limit=100))}
+    await store.close()
+    assert {name: job.state.value for name, job in jobs.items() if not job.housekeeping} == {
+        "flaky": "completed", "ping": "completed", "later": "delayed"
+    }  # fmt: skip
 
 
 async def test_more_jobs_at_a_time_than_the_board_holds_are_renewed_too() -> None:

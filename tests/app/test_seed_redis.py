@@ -47,9 +47,20 @@ async def test_clients_are_named_and_closed(port: int) -> None:
         assert len(left) == 1  # the others were closed with their fleet
 
 
-async def test_a_server_that_does_not_answer_is_named_without_its_password(unused_tcp_port: int) -> None:
+async def test_a_server_that_does_not_answer_stops_the_start_and_is_named_without_its_password(
+    unused_tcp_port: int,
+) -> None:
     url = f"redis://user:hunter2@127.0.0.1:{unused_tcp_port}/1"
     with pytest.raises(StoreUnavailable, match=rf"redis://127\.0\.0\.1:{unused_tcp_port}/1") as caught:
-        async with Fleet(app(), settings={"redis": {"url": url}}) as fleet:
-            await fleet.get(RedisClients)
+        async with Fleet(app(), settings={"redis": {"url": url}}):
+            pass
     assert "hunter2" not in str(caught.value)
+
+
+async def test_a_test_needs_no_server() -> None:
+    class Fake(RedisClients):
+        def __init__(self) -> None: ...
+
+    fake = Fake()
+    async with Fleet(app(), replace={RedisClients: fake}) as fleet:
+        assert await fleet.get(RedisClients) is fake

@@ -60,8 +60,8 @@ async def test_a_killed_supervisor_leaves_no_process_behind(start: StartFleet) -
 
 
 async def test_a_killed_supervisor_takes_along_a_worker_that_holds_the_interpreter_lock(start: StartFleet) -> None:
-    fleet = start(script="hold-the-lock", hold_s=3)
-    await fleet.until(lambda: fleet.lines("holding"))
+    fleet = start(script="hold-the-lock", hold_s=2)
+    await fleet.until(lambda: fleet.lines("holding"), seconds=45)
     fleet.process.kill()
     await fleet.until(lambda: not fleet.alive(), seconds=1)
     assert fleet.lines("held") == []
@@ -69,7 +69,7 @@ async def test_a_killed_supervisor_takes_along_a_worker_that_holds_the_interpret
 
 async def test_a_job_that_holds_the_interpreter_lock_for_more_than_two_leases_is_renewed(start: StartFleet) -> None:
     fleet = start(script="hold-the-lock", lease_ms=600, hold_s=1.5)
-    await fleet.until(lambda: fleet.lines("holding"))
+    await fleet.until(lambda: fleet.lines("holding"), seconds=45)
     before = len(fleet.journal("renew"))
     await fleet.until(lambda: fleet.lines("held"), seconds=40)
     (gap_s,) = fleet.lines("held")

@@ -35,6 +35,9 @@ async def test_a_job_from_enqueue_to_result() -> None:
         assert smtp.sent == [7]
         assert [attempt.outcome for attempt in await fleet.attempts(ref)] == ["completed"]
         assert await fleet.jobs.logs(ref.id) == ["by localhost:25"]
+        await fleet.enqueue(WELCOME(Welcome(8)))
+        await asyncio.sleep(0.01)
+        assert smtp.sent == [7]
 
 
 async def test_what_lives_for_one_job_is_opened_and_closed_for_each() -> None:
@@ -159,6 +162,19 @@ async def test_synchronous_handlers_run_in_their_thread() -> None:
         await fleet.run_until_idle()
         assert [await ref.result() for ref in refs] == [0, 1, 2]
     assert [name.startswith("workfleet-handler") for name in threads] == [True] * 3
+
+
+async def test_patience_is_for_one_run_not_for_all_of_them() -> None:
+    app = App("shop")
+
+    @app.handler(queue="emails")
+    async def send(job: Job[int]) -> None:
+        await asyncio.sleep(0.03)
+
+    async with Fleet(app, settings={"concurrency": 1}, patience="150ms") as fleet:
+        refs = await fleet.enqueue_many(send.job(n) for n in range(8))
+        await fleet.run_until_idle()
+        assert [(await ref.record()).outcome for ref in refs] == ["completed"] * 8
 
 
 async def test_a_job_that_nobody_handles_fails_in_the_end_and_names_the_handlers() -> None:

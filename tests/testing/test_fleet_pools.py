@@ -12,6 +12,7 @@ from workfleet import (
     App,
     ConfigError,
     Job,
+    JobFailed,
     Module,
     NotFound,
     PayloadRejected,
@@ -76,6 +77,16 @@ class Photo:
     path: str
 
 
+@dataclass(frozen=True)
+class Secret:
+    """What cannot be pickled."""
+
+    number: int
+
+    def __reduce__(self) -> str:
+        raise TypeError("it stays here")
+
+
 @queue("media")
 class Media:
     def __init__(self, images: Pool[ImageWorker]) -> None:
@@ -87,6 +98,10 @@ class Media:
         size = await self.images.resize(job.id, data, width=100)
         assert data == b"abc"
         return size + sum([frame async for frame in self.images.frames(3)])
+
+    @handler("measure", pool="cpu", attempts=1)
+    def measure(self, job: Job[Secret]) -> int:
+        return job.data.number
 
     @handler("checksum", pool="cpu", timeout="30s")
     def checksum(self, job: Job[dict[str, list[int]]]) -> int:
@@ -159,6 +174,10 @@ async def test_what_cannot_travel_fails_as_it_would_with_a_child() -> None:
             await images.resize(lambda: None, bytearray(), 1)  # type: ignore[arg-type]
         with pytest.raises(PayloadRejected, match=r"result of images\.unsendable"):
             await images.unsendable()
+        ref = await fleet.enqueue(Media.measure.job(Secret(1)))
+        await fleet.run_until_idle()
+        with pytest.raises(JobFailed, match=r"payload of Media\.measure: \$: Secret cannot be sent between processes"):
+            await ref.result()
         with pytest.raises(AttributeError, match="no public method 'private'"):
             images.private()
         with pytest.raises(TypeError, match="width"):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from dishka import AsyncContainer, FromComponent, Provider, Scope
 
-from workfleet.errors import ConfigError, Problem
+from workfleet.errors import ConfigError, PayloadRejected, Problem
 from workfleet.model.declared import guards_of
 from workfleet.model.jobtypes import Job
 from workfleet.model.policy import Backoff
@@ -153,7 +153,10 @@ def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:
         signature = inspect.signature(marked.fn)
         label = f"{cls.__name__}.{name}"
         parameters = list(signature.parameters)[1:]
-        made = guards(specs, label, parameters, result_hint(marked.fn))
+        try:
+            made = guards(specs, label, parameters, result_hint(marked.fn))
+        except (PayloadRejected, ValueError) as error:
+            raise ConfigError(Problem(f"{cls.__module__}.{label}", str(error))) from None
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(None, *args, **kwargs)

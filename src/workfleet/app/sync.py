@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - first: its own fork hook must not hold its lock when ours closes a store
 import os
 import threading
 import weakref
@@ -35,6 +36,7 @@ class _Open:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def end(self) -> None:
+        self.run(self.loop.shutdown_default_executor())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()

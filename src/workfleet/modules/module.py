@@ -134,19 +134,18 @@ def in_order(root: Module) -> list[Module]:
     """The module and all that it imports, dependencies first, each once. Raises ValueError for an import cycle and for
     two modules of one name."""
     done: dict[str, Module] = {}
-    path: list[str] = []
+    path: list[Module] = []
 
     def visit(module: Module) -> None:
-        if module.name in path:
-            raise ValueError(
-                "modules import each other: " + " -> ".join([*path[path.index(module.name) :], module.name])
-            )
+        if module in path:
+            circle = [*path[path.index(module) :], module]
+            raise ValueError("modules import each other: " + " -> ".join(each.name for each in circle))
         known = done.get(module.name)
         if known is module:
             return
-        if known is not None:
-            raise ValueError(f"two modules are named {module.name!r}")
-        path.append(module.name)
+        if known is not None or module.name in [each.name for each in path]:
+            raise ValueError(f"two modules are named {module.name!r}: an app is a module too")
+        path.append(module)
         for imported in module.imports:
             visit(imported)
         path.pop()

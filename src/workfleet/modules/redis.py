@@ -61,7 +61,13 @@ def RedisModule(*, clients: Mapping[str, RedisClient | str] | None = None) -> Mo
     given = {
         name: RedisClient(url=value) if isinstance(value, str) else value for name, value in (clients or {}).items()
     }
-    return Module("redis", providers=[_ClientsProvider({"default": RedisClient(), **given})])
+    module = Module("redis", providers=[_ClientsProvider({"default": RedisClient(), **given})])
+    module.on_init(_ask_all)
+    return module
+
+
+async def _ask_all(clients: RedisClients) -> None:
+    """Being made, the clients have asked their servers: a wrong address stops the start, not the first job."""
 
 
 class _ClientsProvider(Provider):

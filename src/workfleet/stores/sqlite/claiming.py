@@ -25,7 +25,7 @@ UPDATE wf_job SET state = priority > 0 WHERE seq IN (
 _HAND_OUT = "UPDATE wf_job SET state = 3, claim = ?, lease_until_ms = ?, started_ms = ? WHERE seq IN "
 _LAST_IN = """(
   SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND lifo = 1 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
+  WHERE queue = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
 """
 _FIRST_IN = """(
   SELECT seq FROM wf_job INDEXED BY wf_job_ready

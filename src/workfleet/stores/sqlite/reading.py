@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from workfleet.model.jobs import JobCounts, JobRecord
+from workfleet.model.jobs import FINISHED, JobCounts, JobRecord, JobState
 from workfleet.ports.stores import JobQuery
 
 from .lane import Step
@@ -14,8 +14,8 @@ from .records import RECORD, record_of, records_of
 from .schema import STATE_NUMBERS, STATES
 
 _READY = """
-SELECT queue, priority > 0, count(*) FROM wf_job INDEXED BY wf_job_ready
-WHERE state < 2 AND housekeeping <= ? GROUP BY queue, priority > 0
+SELECT queue, count(*), sum(priority > 0) FROM wf_job INDEXED BY wf_job_ready
+WHERE state < 2 AND housekeeping <= ? GROUP BY queue
 """
 _DELAYED = """
 SELECT queue, count(*), count(started_ms) FROM wf_job INDEXED BY wf_job_due
@@ -54,19 +54,27 @@ def get_jobs(step: Step, app: str, ids: Sequence[str]) -> list[JobRecord | None]
 
 
 def find_jobs(step: Step, app: str, query: JobQuery) -> list[JobRecord]:
-    """Jobs that match, newest first."""
-    where, values = ["j.app = ?"], list[object]([app])
+    """Jobs that match, newest first: their narrow rows are sorted, the rest is read for the answer only."""
+    index, where, values = "wf_job_created", ["j.app = ?"], list[object]([app])
     if query.queue is not None:
-        where.append("q.name = ?")
-        values.append(query.queue)
+        where.append("j.queue IN (SELECT queue FROM wf_queue WHERE app = ? AND name = ?)")
+        values += [app, query.queue]
     if query.states is not None:
-        numbers = ", ".join(str(STATE_NUMBERS[state]) for state in query.states)
-        where.append(f"j.state IN ({numbers})")
+        where.append(f"j.state IN ({', '.join(str(STATE_NUMBERS[state]) for state in query.states)})")
+        # Few of many: found in an index of their own, not by going through all.
+        if query.states and set(query.states) <= set(FINISHED):
+            index = "wf_job_finished"
+            where.append("j.state > 4 AND j.queue IN (SELECT queue FROM wf_queue WHERE app = ?)")
+            values.append(app)
+        elif set(query.states) == {JobState.ACTIVE}:
+            index = "wf_job_active"
+            where.append("j.state = 3")
     if query.name is not None:
-        where.append("b.name = ?")
+        where.append("(SELECT name FROM wf_body b WHERE b.seq = j.seq) = ?")
         values.append(query.name)
-    order = "ORDER BY j.created_ms DESC, j.id DESC LIMIT ? OFFSET ?"
-    return records_of(step.rows(f"{RECORD} WHERE {' AND '.join(where)} {order}", *values, query.limit, query.offset))
+    order = "ORDER BY j.created_ms DESC, j.id DESC"
+    found = f"SELECT j.seq FROM wf_job j INDEXED BY {index} WHERE {' AND '.join(where)} {order} LIMIT ? OFFSET ?"
+    return records_of(step.rows(f"{RECORD} WHERE j.seq IN ({found}) {order}", *values, query.limit, query.offset))
 
 
 def job_logs(step: Step, app: str, job_id: str) -> list[str]:
@@ -91,7 +99,10 @@ def count_jobs(step: Step, app: str, *, housekeeping: bool) -> dict[str, JobCoun
     listed = "SELECT queue, name FROM wf_queue WHERE app = ? AND housekeeping <= ?"
     names: dict[int, str] = {row[0]: row[1] for row in step.rows(listed, app, with_own)}
     counts: dict[int, dict[str, int | None]] = {queue: {} for queue in names}
-    for query in (_READY, _ACTIVE, _PARENTS, _FINISHED):
+    for queue, ready, prioritized in step.rows(_READY, with_own):
+        if queue in counts:
+            counts[queue] |= {"waiting": ready - prioritized, "prioritized": prioritized}
+    for query in (_ACTIVE, _PARENTS, _FINISHED):
         for queue, state, count in step.rows(query, with_own):
             if queue in counts:
                 counts[queue][STATES[state].value.replace("-", "_")] = count

@@ -62,7 +62,7 @@ CREATE TABLE wf_job (
 ) STRICT;
 CREATE UNIQUE INDEX wf_job_id ON wf_job (app, id);
 CREATE UNIQUE INDEX wf_job_unique ON wf_job (app, unique_key) WHERE unique_key IS NOT NULL AND state < 5;
-CREATE INDEX wf_job_ready ON wf_job (queue, lifo, priority, due_ms, seq, housekeeping) WHERE state < 2;
+CREATE INDEX wf_job_ready ON wf_job (queue, lifo, priority, due_ms, seq, housekeeping, state) WHERE state < 2;
 CREATE INDEX wf_job_due ON wf_job (queue, due_ms, seq, housekeeping, started_ms) WHERE state = 2;
 CREATE INDEX wf_job_active ON wf_job (claim) WHERE state = 3;
 CREATE INDEX wf_job_parent ON wf_job (queue, housekeeping) WHERE state = 4;

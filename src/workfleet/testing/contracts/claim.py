@@ -51,6 +51,12 @@ class TestClaim:
         await store.jobs.enqueue([job("p9", priority=9), job("p2", priority=2), job("p0"), job("p2-too", priority=2)])
         assert ids(await claim(store, 10)) == "p0 p2 p2-too p9"
 
+    async def test_the_order_holds_from_claim_to_claim(self, store: Store) -> None:
+        for number in range(4):
+            await store.jobs.enqueue([job(f"p{number % 2 + 1}-{number}", priority=number % 2 + 1)])
+        given = [ids(await claim(store)) for _ in range(4)]
+        assert given == ["p1-0", "p1-2", "p2-1", "p2-3"]
+
     async def test_lifo_before_all_last_in_first_out(self, store: Store, clock: ManualClock) -> None:
         await store.jobs.enqueue([job("fifo"), job("l1", lifo=True), job("l2", lifo=True)])
         await clock.advance(1)

@@ -97,6 +97,23 @@ class TestSettle:
         assert ids(await claim(store, 9)) == "a b d p1 p2 p3"
         await store.jobs.settle([ended(records["c"])])
 
+    async def test_a_jobs_place_is_by_when_it_became_ready(self, store: Store, clock: ManualClock) -> None:
+        await store.jobs.enqueue([job("late", delay_ms=100)])
+        await clock.advance(50)
+        await store.jobs.enqueue(jobs("early"))
+        await clock.advance(50)
+        records = await claim(store, 2)
+        assert ids(records) == "early late"
+        await store.jobs.settle([ended(record, GIVE_BACK) for record in records])
+        assert ids(await claim(store, 2)) == "early late"
+
+    async def test_a_give_back_leaves_the_history_alone(self, store: Store) -> None:
+        await store.jobs.enqueue(jobs("a"))
+        claimed = await claim(store)
+        for how in (GIVE_BACK, Ended(kind="retry", after_ms=0), GIVE_BACK):
+            claimed = (await store.jobs.settle([ended(claimed[0], how)], request())).claimed
+        assert [attempt.outcome for attempt in claimed[0].history] == ["retry"]
+
     async def test_lifo_jobs_return_to_theirs(self, store: Store) -> None:
         await store.jobs.enqueue([job("l1", lifo=True), job("l2", lifo=True)])
         (last,) = await claim(store)

@@ -1,0 +1,353 @@
+"""Pools in an application, with real child processes: `Pool[W]` in a constructor, and handlers that run in a child."""
+
+import asyncio
+import os
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.app.working import Worker, start_problems, until, write
+from workfleet import App, JobFailed, Pools
+from workfleet.events import JobSettled
+from workfleet.model.jobs import JobState
+
+PROGRAM = {
+    "media": '''
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+from dishka import Provider, Scope, provide
+from msgspec import Struct
+
+from workfleet import (
+    App, Fail, Job, JobType, Locks, Module, NewJob, PayloadRejected, Pool, circuit_breaker, handler, idempotent, locked,
+    on_shutdown, process, public, queue, schedule,
+)
+
+class Depot:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+class Session(Struct):
+    number: int
+
+class Provides(Provider):
+    made = 0
+
+    @provide(scope=Scope.APP)
+    def depot(self) -> Depot:
+        return Depot(f"depot of {os.getpid()}")
+
+    @provide(scope=Scope.REQUEST)
+    def session(self) -> Session:
+        Provides.made += 1
+        return Session(Provides.made)
+
+class Photo(Struct):
+    width: int
+
+PING = JobType("ping", int, int, queue="media")
+
+@process("images", size=1)
+class ImageWorker:
+    __slots__ = ("depot", "calls")
+
+    def __init__(self, depot: Depot) -> None:
+        self.depot, self.calls = depot, 0
+
+    @public
+    def resize(self, width: int) -> tuple[bytes, str, int]:
+        self.calls += 1
+        return b"x" * width, self.depot.name, self.calls
+
+    @public
+    @idempotent("{key}", ttl="1h")
+    def once(self, key: str, data: bytes) -> bytes:
+        self.calls += 1
+        return data + str(self.calls).encode()
+
+    @public
+    @circuit_breaker(threshold=2, reset_after="1h")
+    def dies(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @public
+    def fails(self) -> None:
+        raise Fail("not this one")
+
+@queue("media")
+class Media:
+    def __init__(self, images: Pool[ImageWorker]) -> None:
+        self.images = images
+
+    @handler()
+    async def thumbnail(self, job: Job[Photo]) -> tuple[int, str, int]:
+        data, depot, calls = await self.images.resize(width=job.data.width)
+        return len(data), depot, calls
+
+    @handler()
+    async def once(self, job: Job[str]) -> list[str]:
+        return [(await self.images.once(job.data, b"n")).decode() for _ in range(3)]
+
+    @handler(attempts=4, backoff="1ms")
+    async def deadly(self, job: Job[None]) -> None:
+        await self.images.dies()
+
+    @handler(attempts=3)
+    async def forwards(self, job: Job[None]) -> None:
+        await self.images.fails()
+
+    @handler(PING)
+    async def ping(self, job: Job[int]) -> int:
+        return job.data
+
+class Cpu:
+    def __init__(self, depot: Depot) -> None:
+        self.depot = depot
+
+    @handler("checksum", pool="cpu", timeout="30s", queue="media")
+    def checksum(self, job: Job[Photo], session: Session) -> dict[str, object]:
+        for number in range(50):
+            job.log(f"line {number}")
+            job.progress(number)
+        refused = ""
+        try:
+            job.progress(object())
+        except PayloadRejected as error:
+            refused = str(error)
+        return {
+            "pid": os.getpid(), "depot": self.depot.name, "session": session.number, "width": job.data.width,
+            "job": [job.name, job.queue, job.attempt, job.max_attempts, list(job.tags), dict(job.metadata)],
+            "deadline": job.deadline is not None, "refused": refused,
+        }
+
+    @handler("async-checksum", pool="cpu", queue="media")
+    async def async_checksum(self, job: Job[Photo]) -> int:
+        await job.progress({"half": True})
+        job.log("from a coroutine")
+        return os.getpid()
+
+    @handler("inside", pool="images", queue="media")
+    def inside(self, job: Job[None]) -> int:
+        return os.getpid()
+
+    @handler("by-class", pool=ImageWorker, queue="media")
+    def by_class(self, job: Job[None]) -> int:
+        return os.getpid()
+
+    @handler("hangs", pool="cpu", timeout="500ms", attempts=1, queue="media")
+    def hangs(self, job: Job[str]) -> None:
+        with open(job.data, "w") as file:
+            file.write(str(os.getpid()))
+        while True:
+            try:
+                time.sleep(60)
+            except BaseException:
+                pass
+
+    @handler("fans-out", pool="cpu", queue="media")
+    def fans_out(self, job: Job[None]) -> list[NewJob[int]]:
+        return [PING(1), PING(2)]
+
+    @handler("alone", pool="cpu", queue="media")
+    @locked("alone")
+    def alone(self, job: Job[None]) -> None: ...
+
+    @schedule("nightly", every="1h", pool="cpu")
+    def nightly(self, job: Job[None]) -> list[object]:
+        return [os.getpid(), job.schedule]
+
+app = App("photos", modules=[Module("media", providers=[Provides()], jobs=[ImageWorker, Media, Cpu])])
+'''
+}
+
+
+@pytest.fixture
+def media(project: Path) -> Any:
+    write(project, PROGRAM)
+    return import_module("media")
+
+
+def worker_of(media: Any, **said: Any) -> Worker:
+    return Worker(media.app, locator="media:app", heartbeat_enabled=False, pools={"cpu": {"size": 1}}, **said)
+
+
+async def result(worker: Worker, job: Any, **options: Any) -> Any:
+    return await (await worker.client.enqueue(job.with_options(**options))).result(timeout="30s")
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+async def test_a_pool_in_a_constructor(media: Any) -> None:
+    before = children()
+    async with worker_of(media) as worker:
+        size, depot, calls = await result(worker, media.Media.thumbnail.job(media.Photo(7)))
+        again = await result(worker, media.Media.thumbnail.job(media.Photo(8)))
+        assert await result(worker, media.Media.once.job("a")) == ["n3", "n3", "n3"]
+        (child,) = children() - before
+        with pytest.raises(JobFailed, match="not this one"):
+            await result(worker, media.Media.forwards.job(None))
+        assert [e.attempt for e in worker.told(JobSettled) if e.name == "forwards"] == [1]
+    assert (size, depot, calls) == (7, f"depot of {child}", 1)
+    assert again == (8, f"depot of {child}", 2)
+    assert children() == before
+
+
+async def test_a_killed_child_fails_the_attempt_and_a_breaker_sees_it(media: Any) -> None:
+    async with worker_of(media) as worker:
+        with pytest.raises(JobFailed) as failed:
+            await result(worker, media.Media.deadly.job(None))
+        (ref,) = await worker.jobs(name="deadly")
+        assert (await result(worker, media.Media.thumbnail.job(media.Photo(1))))[0] == 1  # the child was replaced
+    assert failed.value.failure_code == "circuit_open"
+    codes = [attempt.failure and attempt.failure.code for attempt in ref.history]
+    assert codes == ["child_died", "child_died", "circuit_open", "circuit_open"]
+    assert ref.history[0].failure is not None
+    assert "SIGKILL" in ref.history[0].failure.message
+
+
+async def test_a_handler_in_a_child_logs_reports_and_has_everything_injected(media: Any) -> None:
+    async with worker_of(media) as worker:
+        ref = await worker.client.enqueue(
+            media.Cpu.checksum.job(media.Photo(7), tags=["t"], metadata={"k": "v"}, attempts=9)
+        )
+        said = await ref.result(timeout="30s")
+        record = await ref.record()
+        lines = await worker.client.jobs.logs(ref.id)
+        pid = await result(worker, media.Cpu.async_checksum.job(media.Photo(1)))
+        (other,) = await worker.jobs(name="async-checksum")
+        other_lines = await worker.client.jobs.logs(other.id)
+    assert said["pid"] != os.getpid()
+    assert said["depot"] == f"depot of {said['pid']}"
+    assert (said["session"], said["width"], said["deadline"]) == (1, 7, True)
+    assert said["job"] == ["checksum", "media", 1, 9, ["t"], {"k": "v"}]
+    assert said["refused"].startswith("progress: $")
+    assert lines == [f"line {number}" for number in range(50)]
+    assert record.progress == b"49"
+    assert (pid, other.progress, other_lines) == (said["pid"], b'{"half":true}', ["from a coroutine"])
+
+
+async def test_a_handler_in_the_pool_of_a_class_shares_its_child(media: Any) -> None:
+    async with worker_of(media) as worker:
+        _, depot, _ = await result(worker, media.Media.thumbnail.job(media.Photo(1)))
+        inside = await result(worker, media.Cpu.inside.job(None))
+        by_class = await result(worker, media.Cpu.by_class.job(None))
+    assert depot == f"depot of {inside}" == f"depot of {by_class}"
+
+
+async def test_a_timeout_kills_the_child_and_the_pool_goes_on(media: Any, project: Path) -> None:
+    path = project / "pid"
+    async with worker_of(media) as worker:
+        started = time.monotonic()
+        with pytest.raises(JobFailed, match="did not end within its timeout of 0.5 s"):
+            await result(worker, media.Cpu.hangs.job(str(path)), timeout="2s" if not path.exists() else "500ms")
+        took = time.monotonic() - started
+        killed = int(path.read_text())
+        await until(lambda: not psutil.pid_exists(killed) or psutil.Process(killed).status() == "zombie")
+        assert await result(worker, media.Cpu.async_checksum.job(media.Photo(1))) != killed
+    assert took < 15
+
+
+async def test_returned_jobs_travel_from_a_child(media: Any) -> None:
+    async with worker_of(media) as worker:
+        made = await result(worker, media.Cpu.fans_out.job(None))
+        await until(lambda: sum(e.name == "ping" for e in worker.told(JobSettled)) == 2)
+        pings = await worker.jobs(name="ping")
+    assert {job.id for job in pings} == set(made)
+    assert sorted(filter(None, (job.result for job in pings))) == [b"1", b"2"]
+
+
+async def test_guards_of_a_handler_in_a_child_act_here_and_schedules_run_there_too(media: Any) -> None:
+    async with worker_of(media) as worker:
+        async with worker.client.locks.lock("alone"):
+            ref = await worker.client.enqueue(media.Cpu.alone.job(None))
+            await ref.result(timeout="30s")
+        triggered = await worker.client.schedules.trigger("nightly")
+        assert triggered.ref is not None
+        pid, schedule = await triggered.ref.result(timeout="30s")
+        record = await ref.record()
+    assert (record.outcome, record.state) == ("skipped", JobState.COMPLETED)
+    assert pid != os.getpid()
+    assert schedule == "nightly"
+
+
+async def test_a_stop_ends_what_runs_in_children_and_gives_it_back(media: Any, project: Path) -> None:
+    before, path = children(), project / "pid"
+    async with worker_of(media, stop_ms=200) as worker:
+        ref = await worker.client.enqueue(media.Cpu.hangs.job(str(path), timeout="60s"))
+        await until(path.exists)
+        jobs = worker.store.jobs
+    assert worker.stopped is not None
+    assert worker.stopped.given_back == 1
+    (record,) = await jobs.get([ref.id])
+    assert record is not None
+    assert (record.state, record.attempts_made) == (JobState.WAITING, 0)
+    assert children() == before
+
+
+async def test_pools_are_steered_from_code(media: Any) -> None:
+    async with worker_of(media) as worker:
+        pools = await worker.get(Pools)
+        assert pools.list() == ("cpu", "images")
+        await result(worker, media.Media.thumbnail.job(media.Photo(1)))
+        await pools.scale(media.ImageWorker, 2)
+        await until(lambda: pools.stats()["images"].alive == 2)
+        states = worker.runtime.pool_states()
+    assert states["images"]["state"] == "running" or states["images"]["state"]
+
+
+async def test_a_pool_that_is_not_there_stops_the_start(media: Any) -> None:
+    app = App("x")
+
+    @app.handler(pool="gpu")
+    def work(job: Any) -> None: ...
+
+    work.__annotations__["job"] = media.Job[int]
+    worker = Worker(app, locator="media:app")
+    with pytest.raises(Exception, match="pool='gpu': there is no such pool. Pools: cpu"):
+        await worker.runtime.start()
+
+
+async def test_without_a_locator_a_handler_cannot_run_in_a_child(media: Any) -> None:
+    said = await start_problems(media.app)
+    assert all("needs an application that a child can import: use `workfleet run`" in text for text in said.values())
+    assert len(said) == 8
+
+
+async def test_a_key_of_a_pool_method_that_names_no_parameter_stops_the_start(project: Path) -> None:
+    write(
+        project,
+        {
+            "badkey": """
+from workfleet import App, Job, Pool, handler, idempotent, process, public
+@process()
+class W:
+    @public
+    @idempotent("{nothing}")
+    def work(self, key: str) -> int: ...
+class Uses:
+    def __init__(self, pool: Pool[W]) -> None: ...
+    @handler()
+    async def use(self, job: Job[int]) -> None: ...
+app = App("badkey", jobs=[W, Uses])
+"""
+        },
+    )
+    said = await start_problems(import_module("badkey").app, pools={}, heartbeat_enabled=False)
+    assert list(said) == ["badkey.W.work"]
+    assert "names no parameter; there are key" in said["badkey.W.work"]
+
+
+async def test_it_all_ends_with_no_task_left(media: Any) -> None:
+    async with worker_of(media) as worker:
+        await result(worker, media.Media.thumbnail.job(media.Photo(1)))
+    await asyncio.sleep(0)
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []

@@ -19,7 +19,7 @@ setup: env-all ## create .venv with everything optional
 
 run: env-example ## run the example fleet; ONCE=1: until everything is done
 	@$(BIN)/python examples/media/fill.py
-	@$(BIN)/workfleet run examples/media/app.py$(if $(filter-out 0,$(ONCE)), --until-idle)
+	@$(BIN)/workfleet run examples/media/app.py --log-format console$(if $(filter-out 0,$(ONCE)), --until-idle)
 
 test: check ## the checks and the fast tests (at most ten minutes, installation included)
 	@$(BIN)/python -m pytest -n $(TEST_JOBS)

@@ -146,7 +146,12 @@ async def test_every_enqueue_option_has_its_effect(project: Path) -> None:
     assert (record.queue, record.id, record.priority, record.lifo, record.unique_key) == (
         "other", "an-id", 5, True, "u1"
     )  # fmt: skip
-    assert (record.tags, record.metadata, record.run.attempts, record.run.timeout_ms) == (("a", "b"), {"k": "v"}, 9, 4_000)
+    assert (record.tags, record.metadata, record.run.attempts, record.run.timeout_ms) == (
+        ("a", "b"),
+        {"k": "v"},
+        9,
+        4_000,
+    )
     assert record.due_ms == (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     assert delayed.due_ms - delayed.created_ms == 3_600_000
     assert (record.state, delayed.state) == (JobState.DELAYED, JobState.DELAYED)

@@ -140,7 +140,10 @@ def test_an_override_keeps_its_lock_without_any_decorator_on_its_class() -> None
 
 def test_two_classes_inherit_for_their_own_queues_and_their_jobs_know_it() -> None:
     app = App("x", jobs=[A, B])
-    assert {(queue, label) for queue, name, label in places(app) if name == "kept"} == {("a", "A.kept"), ("b", "B.kept")}
+    assert {(queue, label) for queue, name, label in places(app) if name == "kept"} == {
+        ("a", "A.kept"),
+        ("b", "B.kept"),
+    }
     assert (A.kept.job.queue, B.kept.job.queue) == ("a", "b")
 
 
@@ -157,8 +160,8 @@ def test_packages_from_the_settings_are_searched(project: Path) -> None:
     write(
         project,
         {
-        "found/__init__": "",
-        "found/mail": """
+            "found/__init__": "",
+            "found/mail": """
 from workfleet import Job, handler, process, public, queue, schedule
 from abc import ABC, abstractmethod
 from json import JSONDecoder
@@ -180,8 +183,8 @@ class Images:
 
 class NoJob: ...
 """,
-        "found/deep/__init__": "",
-        "found/deep/tasks": """
+            "found/deep/__init__": "",
+            "found/deep/tasks": """
 from workfleet import Job, handler, schedule
 from found.mail import Emails  # imported, not declared here
 
@@ -191,7 +194,7 @@ async def work(job: Job[int]) -> None: ...
 @schedule(every="1h")
 def tick() -> None: ...
 """,
-        "found/__main__": "raise SystemExit('never imported')",
+            "found/__main__": "raise SystemExit('never imported')",
         },
     )
     from importlib import import_module
@@ -209,12 +212,12 @@ def test_every_module_that_cannot_be_imported_is_told_with_the_rest(project: Pat
     write(
         project,
         {
-        "bad/__init__": "",
-        "bad/syntax": "def broken(:",
-        "bad/raises": "raise RuntimeError('at import')",
-        "bad/exits": "raise SystemExit('at import')",
-        "bad/missing": "import no_such_thing",
-        "bad/guarded": """
+            "bad/__init__": "",
+            "bad/syntax": "def broken(:",
+            "bad/raises": "raise RuntimeError('at import')",
+            "bad/exits": "raise SystemExit('at import')",
+            "bad/missing": "import no_such_thing",
+            "bad/guarded": """
 from workfleet import locked
 @locked("a")
 def naked(): ...
@@ -308,9 +311,7 @@ def test_one_name_on_two_queues_is_no_duplicate() -> None:
 
 def test_a_contradicting_concurrency_is_told_with_both_places() -> None:
     assert problems(App("x", jobs=[Emails, Silent, Slower])) == {
-        "queue 'emails'": (
-            f"{__name__}.Emails says concurrency=20, {__name__}.Slower says 5: say it once"
-        )
+        "queue 'emails'": (f"{__name__}.Emails says concurrency=20, {__name__}.Slower says 5: say it once")
     }
     assert composed(App("x", jobs=[Silent, Emails])).registry.concurrency["emails"] == 20
 
@@ -318,7 +319,11 @@ def test_a_contradicting_concurrency_is_told_with_both_places() -> None:
 @pytest.mark.parametrize(
     ("job", "name", "said"),
     [
-        (NoJobs, f"{__name__}.NoJobs", "module 'x' lists it under jobs, but it has no method with @handler or @schedule"),
+        (
+            NoJobs,
+            f"{__name__}.NoJobs",
+            "module 'x' lists it under jobs, but it has no method with @handler or @schedule",
+        ),
         (Emails(), f"{__name__}.Emails", "list classes and functions, not objects"),
         (len, "builtins.builtin_function_or_method", "list classes and functions, not objects"),
         (problems, "tests.app.working.problems", "it has no @handler or @schedule"),

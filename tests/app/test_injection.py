@@ -121,9 +121,7 @@ async def test_process_and_run_scopes() -> None:
     assert sorted(results) == ["session 1", "session 2"]
     assert log[:2] == ["open database", "open smtp"]
     assert log[-2:] == ["close smtp", "close database"]
-    assert sorted(log[2:-2]) == sorted(
-        f"{step} session {number}" for step in ("open", "close") for number in (1, 2, 3)
-    )
+    assert sorted(log[2:-2]) == sorted(f"{step} session {number}" for step in ("open", "close") for number in (1, 2, 3))
 
 
 async def test_resources_are_closed_in_reverse_also_when_the_start_fails_half_way() -> None:

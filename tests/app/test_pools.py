@@ -2,21 +2,25 @@
 
 import asyncio
 import os
-import time
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import pytest_asyncio
 
 from tests.app.working import Worker, start_problems, until, write
-from workfleet import App, JobFailed, Pools
+from workfleet import App, Job, JobFailed, Pools
 from workfleet.events import JobSettled
 from workfleet.model.jobs import JobState
 
+# Starting children is what costs here: most tests share one worker, so they share a loop.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 PROGRAM = {
-    "media": '''
+    "media": """
 import os
 import signal
 import time
@@ -164,18 +168,38 @@ class Cpu:
         return [os.getpid(), job.schedule]
 
 app = App("photos", modules=[Module("media", providers=[Provides()], jobs=[ImageWorker, Media, Cpu])])
-'''
+"""
 }
 
 
-@pytest.fixture
-def media(project: Path) -> Any:
-    write(project, PROGRAM)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("media")
+    (folder / ".git").mkdir()
+    write(folder, PROGRAM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def media(folder: Path) -> Any:
     return import_module("media")
 
 
 def worker_of(media: Any, **said: Any) -> Worker:
     return Worker(media.app, locator="media:app", heartbeat_enabled=False, pools={"cpu": {"size": 1}}, **said)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(media: Any) -> AsyncIterator[Worker]:
+    before = children()
+    async with worker_of(media) as worker:
+        yield worker
+    await asyncio.sleep(0)
+    assert [task for task in asyncio.all_tasks() if "pool" in task.get_name() or "worker" in task.get_name()] == []
+    assert children() == before
 
 
 async def result(worker: Worker, job: Any, **options: Any) -> Any:
@@ -186,27 +210,80 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
-async def test_a_pool_in_a_constructor(media: Any) -> None:
-    before = children()
-    async with worker_of(media) as worker:
-        size, depot, calls = await result(worker, media.Media.thumbnail.job(media.Photo(7)))
-        again = await result(worker, media.Media.thumbnail.job(media.Photo(8)))
-        assert await result(worker, media.Media.once.job("a")) == ["n3", "n3", "n3"]
-        (child,) = children() - before
-        with pytest.raises(JobFailed, match="not this one"):
-            await result(worker, media.Media.forwards.job(None))
-        assert [e.attempt for e in worker.told(JobSettled) if e.name == "forwards"] == [1]
+async def test_a_pool_in_a_constructor(media: Any, worker: Worker) -> None:
+    size, depot, calls = await result(worker, media.Media.thumbnail.job(media.Photo(7)))
+    again = await result(worker, media.Media.thumbnail.job(media.Photo(8)))
+    assert await result(worker, media.Media.once.job("a")) == ["n3", "n3", "n3"]
+    (child,) = (await worker.get(Pools)).stats()["images"].pids
+    with pytest.raises(JobFailed, match="not this one"):
+        await result(worker, media.Media.forwards.job(None))
+    assert [e.attempt for e in worker.told(JobSettled) if e.name == "forwards"] == [1]
+    assert child != os.getpid()
     assert (size, depot, calls) == (7, f"depot of {child}", 1)
     assert again == (8, f"depot of {child}", 2)
-    assert children() == before
 
 
-async def test_a_killed_child_fails_the_attempt_and_a_breaker_sees_it(media: Any) -> None:
-    async with worker_of(media) as worker:
-        with pytest.raises(JobFailed) as failed:
-            await result(worker, media.Media.deadly.job(None))
-        (ref,) = await worker.jobs(name="deadly")
-        assert (await result(worker, media.Media.thumbnail.job(media.Photo(1))))[0] == 1  # the child was replaced
+async def test_a_handler_in_a_child_logs_reports_and_has_everything_injected(media: Any, worker: Worker) -> None:
+    ref = await worker.client.enqueue(
+        media.Cpu.checksum.job(media.Photo(7), tags=["t"], metadata={"k": "v"}, attempts=9)
+    )
+    said = await ref.result(timeout="30s")
+    record = await ref.record()
+    pid = await result(worker, media.Cpu.async_checksum.job(media.Photo(1)))
+    (other,) = await worker.jobs(name="async-checksum")
+    assert said["pid"] != os.getpid()
+    assert said["depot"] == f"depot of {said['pid']}"
+    assert (said["session"], said["width"], said["deadline"]) == (1, 7, True)
+    assert said["job"] == ["checksum", "media", 1, 9, ["t"], {"k": "v"}]
+    assert said["refused"].startswith("progress: $")
+    assert await worker.client.jobs.logs(ref.id) == [f"line {number}" for number in range(50)]
+    assert record.progress == b"49"
+    assert (pid, other.progress) == (said["pid"], b'{"half":true}')
+    assert await worker.client.jobs.logs(other.id) == ["from a coroutine"]
+
+
+async def test_a_handler_in_the_pool_of_a_class_shares_its_child(media: Any, worker: Worker) -> None:
+    _, depot, _ = await result(worker, media.Media.thumbnail.job(media.Photo(1)))
+    inside = await result(worker, media.Cpu.inside.job(None))
+    by_class = await result(worker, media.Cpu.by_class.job(None))
+    assert depot == f"depot of {inside}" == f"depot of {by_class}"
+
+
+async def test_returned_jobs_travel_from_a_child(media: Any, worker: Worker) -> None:
+    made = await result(worker, media.Cpu.fans_out.job(None))
+    await until(lambda: sum(e.name == "ping" for e in worker.told(JobSettled)) == 2)
+    pings = await worker.jobs(name="ping")
+    assert {job.id for job in pings} == set(made)
+    assert sorted(filter(None, (job.result for job in pings))) == [b"1", b"2"]
+
+
+async def test_guards_of_a_handler_in_a_child_act_here_and_schedules_run_there_too(media: Any, worker: Worker) -> None:
+    async with worker.client.locks.lock("alone"):
+        ref = await worker.client.enqueue(media.Cpu.alone.job(None))
+        await ref.result(timeout="30s")
+    triggered = await worker.client.schedules.trigger("nightly")
+    assert triggered.ref is not None
+    pid, schedule = await triggered.ref.result(timeout="30s")
+    record = await ref.record()
+    assert (record.outcome, record.state) == ("skipped", JobState.COMPLETED)
+    assert pid != os.getpid()
+    assert schedule == "nightly"
+
+
+async def test_a_timeout_kills_the_child_and_the_pool_goes_on(media: Any, worker: Worker, folder: Path) -> None:
+    pid = await result(worker, media.Cpu.async_checksum.job(media.Photo(1)))
+    with pytest.raises(JobFailed, match="did not end within its timeout of 0.5 s"):
+        await result(worker, media.Cpu.hangs.job(str(folder / "pid")))
+    assert int((folder / "pid").read_text()) == pid
+    assert not psutil.pid_exists(pid)
+    assert await result(worker, media.Cpu.async_checksum.job(media.Photo(1))) != pid
+
+
+async def test_a_killed_child_fails_the_attempt_and_a_breaker_sees_it(media: Any, worker: Worker) -> None:
+    with pytest.raises(JobFailed) as failed:
+        await result(worker, media.Media.deadly.job(None))
+    (ref,) = await worker.jobs(name="deadly")
+    assert (await result(worker, media.Media.thumbnail.job(media.Photo(1))))[0] == 1  # the child was replaced
     assert failed.value.failure_code == "circuit_open"
     codes = [attempt.failure and attempt.failure.code for attempt in ref.history]
     assert codes == ["child_died", "child_died", "circuit_open", "circuit_open"]
@@ -214,73 +291,18 @@ async def test_a_killed_child_fails_the_attempt_and_a_breaker_sees_it(media: Any
     assert "SIGKILL" in ref.history[0].failure.message
 
 
-async def test_a_handler_in_a_child_logs_reports_and_has_everything_injected(media: Any) -> None:
-    async with worker_of(media) as worker:
-        ref = await worker.client.enqueue(
-            media.Cpu.checksum.job(media.Photo(7), tags=["t"], metadata={"k": "v"}, attempts=9)
-        )
-        said = await ref.result(timeout="30s")
-        record = await ref.record()
-        lines = await worker.client.jobs.logs(ref.id)
-        pid = await result(worker, media.Cpu.async_checksum.job(media.Photo(1)))
-        (other,) = await worker.jobs(name="async-checksum")
-        other_lines = await worker.client.jobs.logs(other.id)
-    assert said["pid"] != os.getpid()
-    assert said["depot"] == f"depot of {said['pid']}"
-    assert (said["session"], said["width"], said["deadline"]) == (1, 7, True)
-    assert said["job"] == ["checksum", "media", 1, 9, ["t"], {"k": "v"}]
-    assert said["refused"].startswith("progress: $")
-    assert lines == [f"line {number}" for number in range(50)]
-    assert record.progress == b"49"
-    assert (pid, other.progress, other_lines) == (said["pid"], b'{"half":true}', ["from a coroutine"])
+async def test_pools_are_steered_from_code(worker: Worker) -> None:
+    pools = await worker.get(Pools)
+    assert pools.list() == ("cpu", "images")
+    await pools.scale("images", 2)
+    await until(lambda: pools.stats()["images"].ready == 2)
+    assert (worker.runtime.pool_states()["images"]["state"], worker.runtime.pool_states()["images"]["size"]) == (
+        "running", 2
+    )  # fmt: skip
 
 
-async def test_a_handler_in_the_pool_of_a_class_shares_its_child(media: Any) -> None:
-    async with worker_of(media) as worker:
-        _, depot, _ = await result(worker, media.Media.thumbnail.job(media.Photo(1)))
-        inside = await result(worker, media.Cpu.inside.job(None))
-        by_class = await result(worker, media.Cpu.by_class.job(None))
-    assert depot == f"depot of {inside}" == f"depot of {by_class}"
-
-
-async def test_a_timeout_kills_the_child_and_the_pool_goes_on(media: Any, project: Path) -> None:
-    path = project / "pid"
-    async with worker_of(media) as worker:
-        started = time.monotonic()
-        with pytest.raises(JobFailed, match="did not end within its timeout of 0.5 s"):
-            await result(worker, media.Cpu.hangs.job(str(path)), timeout="2s" if not path.exists() else "500ms")
-        took = time.monotonic() - started
-        killed = int(path.read_text())
-        await until(lambda: not psutil.pid_exists(killed) or psutil.Process(killed).status() == "zombie")
-        assert await result(worker, media.Cpu.async_checksum.job(media.Photo(1))) != killed
-    assert took < 15
-
-
-async def test_returned_jobs_travel_from_a_child(media: Any) -> None:
-    async with worker_of(media) as worker:
-        made = await result(worker, media.Cpu.fans_out.job(None))
-        await until(lambda: sum(e.name == "ping" for e in worker.told(JobSettled)) == 2)
-        pings = await worker.jobs(name="ping")
-    assert {job.id for job in pings} == set(made)
-    assert sorted(filter(None, (job.result for job in pings))) == [b"1", b"2"]
-
-
-async def test_guards_of_a_handler_in_a_child_act_here_and_schedules_run_there_too(media: Any) -> None:
-    async with worker_of(media) as worker:
-        async with worker.client.locks.lock("alone"):
-            ref = await worker.client.enqueue(media.Cpu.alone.job(None))
-            await ref.result(timeout="30s")
-        triggered = await worker.client.schedules.trigger("nightly")
-        assert triggered.ref is not None
-        pid, schedule = await triggered.ref.result(timeout="30s")
-        record = await ref.record()
-    assert (record.outcome, record.state) == ("skipped", JobState.COMPLETED)
-    assert pid != os.getpid()
-    assert schedule == "nightly"
-
-
-async def test_a_stop_ends_what_runs_in_children_and_gives_it_back(media: Any, project: Path) -> None:
-    before, path = children(), project / "pid"
+async def test_a_stop_ends_what_runs_in_children_and_gives_it_back(media: Any, folder: Path) -> None:
+    path = folder / "second"
     async with worker_of(media, stop_ms=200) as worker:
         ref = await worker.client.enqueue(media.Cpu.hangs.job(str(path), timeout="60s"))
         await until(path.exists)
@@ -290,41 +312,31 @@ async def test_a_stop_ends_what_runs_in_children_and_gives_it_back(media: Any, p
     (record,) = await jobs.get([ref.id])
     assert record is not None
     assert (record.state, record.attempts_made) == (JobState.WAITING, 0)
-    assert children() == before
 
 
-async def test_pools_are_steered_from_code(media: Any) -> None:
-    async with worker_of(media) as worker:
-        pools = await worker.get(Pools)
-        assert pools.list() == ("cpu", "images")
-        await result(worker, media.Media.thumbnail.job(media.Photo(1)))
-        await pools.scale(media.ImageWorker, 2)
-        await until(lambda: pools.stats()["images"].alive == 2)
-        states = worker.runtime.pool_states()
-    assert states["images"]["state"] == "running" or states["images"]["state"]
-
-
-async def test_a_pool_that_is_not_there_stops_the_start(media: Any) -> None:
+async def test_a_pool_that_is_not_there_stops_the_start(folder: Path) -> None:
     app = App("x")
 
     @app.handler(pool="gpu")
-    def work(job: Any) -> None: ...
+    def work(job: Job[int]) -> None: ...
 
-    work.__annotations__["job"] = media.Job[int]
+    assert list((await start_problems(app)).values()) == [
+        "pool='gpu' needs an application that a child can import: use `workfleet run`"
+    ]
     worker = Worker(app, locator="media:app")
     with pytest.raises(Exception, match="pool='gpu': there is no such pool. Pools: cpu"):
         await worker.runtime.start()
 
 
-async def test_without_a_locator_a_handler_cannot_run_in_a_child(media: Any) -> None:
+async def test_without_a_locator_no_handler_can_run_in_a_child(media: Any) -> None:
     said = await start_problems(media.app)
     assert all("needs an application that a child can import: use `workfleet run`" in text for text in said.values())
     assert len(said) == 8
 
 
-async def test_a_key_of_a_pool_method_that_names_no_parameter_stops_the_start(project: Path) -> None:
+async def test_a_key_of_a_pool_method_that_names_no_parameter_stops_the_start(folder: Path) -> None:
     write(
-        project,
+        folder,
         {
             "badkey": """
 from workfleet import App, Job, Pool, handler, idempotent, process, public
@@ -341,13 +353,6 @@ app = App("badkey", jobs=[W, Uses])
 """
         },
     )
-    said = await start_problems(import_module("badkey").app, pools={}, heartbeat_enabled=False)
+    said = await start_problems(import_module("badkey").app, heartbeat_enabled=False)
     assert list(said) == ["badkey.W.work"]
     assert "names no parameter; there are key" in said["badkey.W.work"]
-
-
-async def test_it_all_ends_with_no_task_left(media: Any) -> None:
-    async with worker_of(media) as worker:
-        await result(worker, media.Media.thumbnail.job(media.Photo(1)))
-    await asyncio.sleep(0)
-    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []

@@ -467,7 +467,9 @@ async def test_a_handler_that_an_operator_switched_off_leaves_its_jobs_where_the
         record = await ref.record()
     assert (record.state, record.deferrals, record.attempts_made) == (JobState.DELAYED, 0, 0)
     assert record.failure is not None
-    assert record.failure.message == "the handler 'off' of queue 'worker-default' is switched off by the settings of jobs"
+    assert (
+        record.failure.message == "the handler 'off' of queue 'worker-default' is switched off by the settings of jobs"
+    )
 
 
 def test_an_override_of_a_job_that_nobody_declares() -> None:

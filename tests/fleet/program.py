@@ -23,8 +23,6 @@ class Maker:
         return os.getpid()
 
 
-
-
 def note(number: int, what: str) -> None:
     """One row a run, and one row a job that is done: the application's own table, written in one transaction."""
     with sqlite3.connect(HERE / "app.db", timeout=30) as db:

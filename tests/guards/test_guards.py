@@ -566,7 +566,9 @@ def test_a_guard_without_a_declaration_cannot_be_called() -> None:
         def method(self) -> None: ...
 
     assert isinstance(work, Guarded)
-    with pytest.raises(MisplacedGuard, match=r"work has a guard \(trace, locked\) but no @handler, @schedule or @public"):
+    with pytest.raises(
+        MisplacedGuard, match=r"work has a guard \(trace, locked\) but no @handler, @schedule or @public"
+    ):
         work()  # type: ignore[unused-coroutine]
     with pytest.raises(MisplacedGuard, match="Put one of them on top"):
         Holder().method()

@@ -357,9 +357,7 @@ async def test_what_the_board_cannot_hold_is_renewed_by_the_process_itself(rig: 
         ids = await rig.enqueue_many(["wait", "wait"])
         await until(lambda: gate.inside["q"] == 2)
         (unnoted,) = rig.exchange.unnoted()
-        renewal = Renewal(
-            rig.store.jobs, rig.exchange.unnoted, rig.exchange.lose, lease_ms=60, clock=rig.clock
-        )
+        renewal = Renewal(rig.store.jobs, rig.exchange.unnoted, rig.exchange.lose, lease_ms=60, clock=rig.clock)
         renewing = asyncio.create_task(renewal.serve())
         await asyncio.sleep(0.15)
         taken = await take_over(rig.store)

@@ -51,7 +51,9 @@ async def test_two_processes_with_clocks_ten_seconds_apart_fire_every_slot_once(
     clocks = (SkewedClock(clock, 0), SkewedClock(clock, 10_000))
     processes = [Process(await open_store(url, app="shop", clock=own, create=True), own) for own in clocks]
     for process in processes:
-        await process.store.schedules.merge([record(when=Every(MINUTE)), record("jittered", Every(MINUTE), jitter_ms=DAY)])
+        await process.store.schedules.merge(
+            [record(when=Every(MINUTE)), record("jittered", Every(MINUTE), jitter_ms=DAY)]
+        )
     draw = random.Random(7)
     for _ in range(300):
         clock.move_to(clock.now_ms() + draw.choice((SECOND, 2 * SECOND, 5 * SECOND)))
@@ -236,7 +238,9 @@ async def test_many_schedules_fire_in_one_go() -> None:
 
 async def test_paused_orphaned_and_disabled_schedules_do_not_fire() -> None:
     process = await Process.on_memory()
-    await process.store.schedules.merge([record("orphan"), record("off", enabled=False), record("paused"), record("on")])
+    await process.store.schedules.merge(
+        [record("orphan"), record("off", enabled=False), record("paused"), record("on")]
+    )
     await process.store.schedules.merge([record("off", enabled=False), record("paused"), record("on")])
     await process.store.schedules.set_paused("paused", paused=True)
     assert await process.scheduler.fire_due() == 0
@@ -280,7 +284,11 @@ async def test_a_fire_of_a_slot_that_was_re_anchored_meanwhile_is_lost() -> None
 
 async def test_once_per_process() -> None:
     process = await Process.on_memory()
-    records = [record("shared"), record("own", facts={"scope": "process"}), record("delayed", facts={"start_delay_ms": "5000"})]
+    records = [
+        record("shared"),
+        record("own", facts={"scope": "process"}),
+        record("delayed", facts={"start_delay_ms": "5000"}),
+    ]
     assert await run_per_process(records, process.store.jobs, worker="w1") == 3
     assert await run_per_process(records, process.store.jobs, worker="w1") == 0  # a repeat after a lost reply
     assert await run_per_process(records, process.store.jobs, worker="w2") == 1  # the shared ones overlap

@@ -232,7 +232,11 @@ def _declared_in(module: ModuleType) -> Iterator[Any]:
         home = getattr(value.fn if isinstance(value, Guarded) else value, "__module__", None)
         if home != module.__name__:
             continue
-        if isinstance(value, Guarded) or (inspect.isfunction(value) and _is_declared(value)) or (isinstance(value, type) and not inspect.isabstract(value) and _declares(value)):
+        if (
+            isinstance(value, Guarded)
+            or (inspect.isfunction(value) and _is_declared(value))
+            or (isinstance(value, type) and not inspect.isabstract(value) and _declares(value))
+        ):
             yield value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,8 @@ class RedisClients:
             await check_client(client, self._endpoints[name])
 
     async def close(self) -> None:
-        """Close every connection."""
-        for client in self._clients.values():
-            await client.aclose()
+        """Close every connection. One that cannot be closed in order does not keep the others open."""
+        await asyncio.gather(*(client.aclose() for client in self._clients.values()), return_exceptions=True)
 
 
 def RedisModule(*, clients: Mapping[str, RedisClient | str] | None = None) -> Module:

@@ -27,7 +27,7 @@ from .handlers import HandlerTable
 from .runner import Runner
 
 _T = TypeVar("_T")
-_GRACE_S = 1.0
+_GRACE_S = 1.5
 _CLOCKS_APART_MS = 20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _READ_S = 10.0
+_CHECK_S = 10.0
 _POOL = 64
 _RETRIES = 5
 
@@ -66,7 +68,11 @@ async def check_client(client: Redis, endpoint: RedisEndpoint) -> None:
     from redis.exceptions import RedisError
 
     try:
-        await client.ping()
+        # The client itself tries again and again; a start must not wait for all of that.
+        async with asyncio.timeout(_CHECK_S):
+            await client.ping()
+    except TimeoutError:
+        raise StoreUnavailable(endpoint.shown(), f"it did not answer within {_CHECK_S:g} s") from None
     except (RedisError, OSError) as error:
         advice = "Check REDIS_URL or REDIS_HOST, REDIS_PORT, REDIS_USER and REDIS_PASSWORD, and that the server runs"
         raise StoreUnavailable(endpoint.shown(), f"{type(error).__name__}: {error}", advice) from None

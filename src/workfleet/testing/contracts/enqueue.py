@@ -122,6 +122,7 @@ class TestUniqueKeys:
         assert await store.jobs.enqueue([job("c", unique_key="k")]) == [Enqueued("a", created=False)]
         await store.jobs.settle([ended(active)])
         assert await store.jobs.enqueue([job("d", unique_key="k")]) == [Enqueued("d", created=True)]
+        assert await store.jobs.enqueue([job("e", unique_key="k")]) == [Enqueued("d", created=False)]
 
     async def test_keys_that_differ_and_jobs_without_one_do_not_meet(self, store: Store) -> None:
         answers = await store.jobs.enqueue([job("a", unique_key="k"), job("b", unique_key="K"), job("c"), job("d")])

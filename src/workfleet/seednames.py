@@ -64,8 +64,7 @@ def scheduled_job(**options: Unpack[ScheduledJobOptions]) -> Callable[[F], F]:
     """`@scheduled_job(cron=…, retries=2, queue_name="emails")`: with a queue target, the return value is the payload of
     a job there. Job name or options without a queue mean the default queue; the job's default name is the schedule's.
 
-    Raises TypeError and ValueError as `schedule`.
-    """
+    Raises TypeError and ValueError as `schedule`."""
     given = _known("scheduled_job", options)
     return recorder(
         ScheduleSpec(
@@ -116,8 +115,7 @@ def with_distributed_lock(
 ) -> Callable[[F], F]:
     """`@with_distributed_lock("cleanup:hourly", "30m")`: `locked`, which skips a run while somebody else has the lock.
 
-    Other than in the source document it is renewed while the function runs.
-    """
+    Other than in the source document it is renewed while the function runs."""
     if ttl is not None and ttl_ms is not None:
         raise TypeError("give ttl or ttl_ms, not both")
     return locked(key, ttl=ttl if ttl_ms is None else timedelta(milliseconds=ttl_ms))

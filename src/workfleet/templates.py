@@ -1,8 +1,7 @@
 """Key templates: `"{job.data.tenant}"` or a bare path `data.sha`, filled from named values.
 
 Only attribute and item access by dots, never format specifications or calls. A template that names nothing is refused,
-because a key that is the same for everybody is nearly always a mistake.
-"""
+because a key that is the same for everybody is nearly always a mistake."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ class Template:
         """Parse and check a template. `names` are the values that will be there; None skips that check. A `bare` path
         without braces is accepted; `constant` allows a text that names no value.
 
-        Raises ValueError that says what is wrong.
-        """
+        Raises ValueError that says what is wrong."""
         if (
             bare
             and "{" not in text

@@ -15,8 +15,7 @@ class App(Module):
     """An application: its name, its modules, and, as a module itself, its own jobs.
 
     The name separates applications that share a store, and is never changed lightly. `store` is a store's URL, below
-    every setting. `version` is the release where `WORKER_RELEASE` does not say it.
-    """
+    every setting. `version` is the release where `WORKER_RELEASE` does not say it."""
 
     def __init__(
         self,
@@ -45,10 +44,8 @@ class App(Module):
         """Run as a worker in this very process, until it is told to stop (SIGTERM, SIGINT, cancellation) or, with
         `until_idle`, until nothing is left to do.
 
-        Without a supervisor nobody restarts this process or ends it when it is stuck; leases are renewed from a
-        thread of
-        their own. `workfleet run` is the better way in production. Raises `ConfigError` and `StoreUnavailable`.
-        """
+        Without a supervisor nobody restarts this process or ends it when it is stuck; leases are renewed from a thread
+        of their own. `workfleet run` is the better way in production. Raises `ConfigError` and `StoreUnavailable`."""
         from .own_process import run_here  # the worker's parts are heavy, and an app is imported by clients too
 
         await run_here(self, until_idle=until_idle)

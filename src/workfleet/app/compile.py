@@ -1,8 +1,7 @@
 """From declared to runnable: each handler and schedule is compiled once at start, so that a job needs no reflection.
 
 The one place where injection, guards, threads and pools meet a function: `compile_handler` gives the queues a
-`Handler`.
-"""
+`Handler`."""
 
 from __future__ import annotations
 
@@ -96,8 +95,7 @@ class Compiler:
 
     def finish(self, record: JobRecord, value: object) -> Returned:
         """A return value as a result. Returned `NewJob`s are enqueued in the step that settles the run; their ids
-        derive
-        from the run's, so that a run that is repeated after a crash makes the same jobs."""
+        derive from the run's, so that a run that is repeated after a crash makes the same jobs."""
         jobs = _new_jobs(value)
         if jobs is None:
             return Returned(encode_result(value, f"result of {record.name}"))

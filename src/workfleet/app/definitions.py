@@ -1,8 +1,7 @@
 """The schedules that code defines, as the records that stores merge and the handlers that run them.
 
 Every fire makes a job on the app's own queue; that job runs the scheduled function. With a queue target the function's
-return value then becomes the payload of a second job, whose id derives from the first.
-"""
+return value then becomes the payload of a second job, whose id derives from the first."""
 
 from __future__ import annotations
 

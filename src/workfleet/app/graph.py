@@ -1,9 +1,7 @@
 """The injection graph: built from what modules provide, checked as a whole before anything starts.
 
 Scope APP lives as long as the process, scope REQUEST as long as one run of a job. What is wrong (missing provider,
-cycle,
-scope leak) is a `ConfigError` that names the path.
-"""
+cycle, scope leak) is a `ConfigError` that names the path."""
 
 from __future__ import annotations
 

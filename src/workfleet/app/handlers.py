@@ -4,6 +4,7 @@ process."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from workfleet.errors import ConfigError, Problem, QueueingDisabled
@@ -118,7 +119,7 @@ async def _queue_handler(
     options = resolved(entry.options, composition.loaded.resolve)
     core = composition.core
     policy = run_policy(entry.code.where, options, composition.override(entry.name), max_crashes=core.max_crashes)
-    return await compiler.handler(
+    made = await compiler.handler(
         entry.code,
         queue=queue,
         name=name,
@@ -127,6 +128,7 @@ async def _queue_handler(
         on_timeout=options.get("on_timeout", "kill"),
         finish=_rerouted(composition, compiler.finish),
     )
+    return replace(made, shown_as=(entry.queue, entry.name))
 
 
 async def _scheduled(composition: Composition, compiler: Compiler, definition: Definition, internal: str) -> Handler:

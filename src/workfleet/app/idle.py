@@ -1,9 +1,7 @@
 """`--until-idle`: watches until nothing is left to do.
 
 Left to do is what waits, runs, or will run again after a failed attempt, here or in another process, dead ones
-included.
-Later delays, later slots and the product's own jobs are not.
-"""
+included. Later delays, later slots and the product's own jobs are not."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """What a pool's child serves: an object that the application's own graph makes, or its queue handlers.
 
 The child imports the application and builds the graph without starting it: constructor arguments are injected, the
-store
-is opened only if something asks for it, and nothing is claimed or fired here.
-"""
+store is opened only if something asks for it, and nothing is claimed or fired here."""
 
 from __future__ import annotations
 

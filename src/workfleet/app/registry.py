@@ -143,8 +143,7 @@ def _add_code(
 
 def _methods(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
     """Attribute, declaring function, and the function that is called, for each declared method, inherited ones
-    included.
-    An override without a decorator keeps the declaration and the guards of what it overrides."""
+    included. An override without a decorator keeps the declaration and the guards of what it overrides."""
     for attribute in dir(cls):
         fn = inspect.getattr_static(cls, attribute)
         where = f"{cls.__module__}.{cls.__qualname__}.{attribute}"

@@ -207,8 +207,7 @@ class Runtime:
     async def close(self, hooks_ms: int = 5_000) -> None:
         """Stop what runs and close what is open, in reverse order. Safe to call at any stage of a start.
 
-        `hooks_ms` is how long the modules' shutdown hooks may take, all together.
-        """
+        `hooks_ms` is how long the modules' shutdown hooks may take, all together."""
         for group in (self._sources, self._services):
             await group.stop(1_000)
         begun, self._begun = self._begun, []

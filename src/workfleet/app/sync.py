@@ -46,8 +46,7 @@ class SyncClient:
     """Enqueue from synchronous code. It opens on first use, and again after a fork in parent and child.
 
     `jobs.enqueue(...)` for one job, `jobs.run(lambda client: ...)` for anything that `Client` can do. Any thread may
-    use it.
-    """
+    use it."""
 
     def __init__(self, store: str | None = None, *, app: str | None = None) -> None:
         self._make: Callable[[], Client] = lambda: Client(store, app=app)

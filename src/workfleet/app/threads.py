@@ -2,8 +2,7 @@
 
 There is a thread for everything that runs at a time, so that nothing waits behind a run that was abandoned; how much
 that is, is decided elsewhere. The threads are daemons: one that never ends does not keep the process from ending (those
-of `concurrent.futures` would).
-"""
+of `concurrent.futures` would)."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ class HandlerThreads:
         """Run a function in a thread, with the caller's context variables.
 
         A cancellation cannot end it: it is passed on only when the function has ended. A second one passes at once.
-        Raises `ThreadsClosed` when the threads are shut down meanwhile.
-        """
+        Raises `ThreadsClosed` when the threads are shut down meanwhile."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[_Came] = loop.create_future()
         inbox = self._running[ended] = self._idle.pop() if self._idle else self._start()

@@ -21,8 +21,7 @@ def locked(key: str, /, *, ttl: DurationLike | None = None, on_busy: OnBusy = "s
     """Run only while holding a distributed lock. `key` may name parameters: "report:{job.data.tenant}".
 
     Somebody else has it: "skip" ends the run as skipped, "raise" fails the attempt with `LockBusy`, "wait" waits. `ttl`
-    (default: the lock module's) is renewed while the function runs.
-    """
+    (default: the lock module's) is renewed while the function runs."""
     if not key.strip():
         raise ValueError("a lock's key cannot be empty")
     if on_busy not in ("skip", "raise", "wait"):
@@ -34,8 +33,7 @@ def idempotent(key: str, /, *, ttl: DurationLike = "1h") -> Callable[[F], F]:
     """Do each key's work once: a repeat within `ttl` gets the first result, a concurrent one waits for it.
 
     `key` names parameters, such as "{job_id}" or just "job_id". A failure is not remembered. The result must be
-    storable.
-    """
+    storable."""
     if duration_ms(ttl) <= 0:
         raise ValueError(f"ttl={ttl!r}: a result must be remembered for some time")
     return _guard("idempotent", key=key, ttl_ms=duration_ms(ttl))

@@ -51,8 +51,7 @@ class Locks:
 
         It is renewed while the body runs. `wait` is how long to try ("0s": once); without it, by the module's retries.
         Raises `LockBusy` when somebody else keeps it, `LockUnavailable` when the store does not answer, and `LockLost`
-        from the body when it is lost.
-        """
+        from the body when it is lost."""
         ttl_ms = duration_ms(self._default_ttl if ttl is None else ttl)
         if ttl_ms < _MIN_TTL_MS:
             raise UsageError(f"lock {name!r}: ttl={ttl}: at least 1s, so that it can be renewed in time")

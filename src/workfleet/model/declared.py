@@ -1,10 +1,8 @@
 """What decorators record, and where: on the function or class itself, to be read at start-up.
 
 A decorated function stays the plain function. A guarded function that is not declared as a job yet is a `Guarded`,
-which
-cannot be called: a guard acts only where workfleet calls the function, and a lock must never be silently missing.
-This file knows no option's meaning.
-"""
+which cannot be called: a guard acts only where workfleet calls the function, and a lock must never be silently missing.
+This file knows no option's meaning."""
 
 from __future__ import annotations
 

@@ -126,8 +126,7 @@ class JobCounts(Struct, frozen=True):
     """How many jobs a queue holds, by state.
 
     `retrying` are those of `delayed` that were claimed before. `oldest_ready_ms` is since when the first of the ready
-    ones waits (its `due_ms`).
-    """
+    ones waits (its `due_ms`)."""
 
     waiting: int = 0
     prioritized: int = 0

@@ -1,8 +1,7 @@
 """What users hold: a `JobType` makes a `NewJob`, a value; a handler gets a `Job`, a view of one run.
 
 Calling a job type with a payload is where all typing of payloads lives. These classes know no store: `Job` says what it
-has to say through the small `RunPort` that the runner gives it.
-"""
+has to say through the small `RunPort` that the runner gives it."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ class JobType(Generic[P, R]):
     """A name on a queue, with its payload and result types. Calling it makes a job.
 
     Two job types are equal when name and queue are, so that a producer's own and the handler's agree. `payload` and
-    `result` may be a hint that is resolved later: a decorator cannot read hints yet.
-    """
+    `result` may be a hint that is resolved later: a decorator cannot read hints yet."""
 
     @overload
     def __init__(self: JobType[P, None], name: str, payload: type[P], *, queue: str | None = ...) -> None: ...

@@ -1,9 +1,7 @@
 """How a run ended, and what follows: `Ended -> decide() -> Outcome`. The one place of retry policy.
 
 A normal return, an exception, a timeout, a crash, a cancellation and a give-back all go through `decide`, a pure
-function;
-the store only applies the outcome. This file must not know any store or executor.
-"""
+function; the store only applies the outcome. This file must not know any store or executor."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """How long to wait before a job runs again: retry policies as plain data that can be stored.
 
 Full jitter (a uniform draw between 0 and the computed delay) is the default, because it spreads a burst of failures
-best
-(Exponential Backoff and Jitter, AWS Architecture Blog, 2015). The random number comes from the caller.
-"""
+best (Exponential Backoff and Jitter, AWS Architecture Blog, 2015). The random number comes from the caller."""
 
 from __future__ import annotations
 

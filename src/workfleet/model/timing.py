@@ -37,8 +37,7 @@ class CronTiming(Struct, frozen=True, tag_field="kind", tag="cron", omit_default
     """By a cron expression in a time zone. See `Cron` for the rules; `hash_name` is what `H` spreads by.
 
     A stored value is not checked when it is read, so that one that this machine cannot use (a newer syntax, a zone that
-    it does not know) can still be listed: `cron` and what needs it raise CronError.
-    """
+    it does not know) can still be listed: `cron` and what needs it raise CronError."""
 
     kind: ClassVar[TimingKind] = "cron"
 

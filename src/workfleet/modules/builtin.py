@@ -105,8 +105,7 @@ def SchedulerModule(
     """Schedules with these defaults. `queues` are listened to in addition to those that handlers name.
 
     As in the source document, composing this module gives schedules one retry after 5 s unless it says otherwise;
-    without it a scheduled run is tried once.
-    """
+    without it a scheduled run is tried once."""
     defaults: DefaultJobOptions = {"retries": 1, "retry_delay": "5s"}
     options["default_job_options"] = {**defaults, **options.get("default_job_options", {})}
     return _section("scheduler", options, factory, queues=queues)

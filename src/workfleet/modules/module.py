@@ -30,8 +30,7 @@ class Module:
     `jobs` are classes with decorated methods, decorated functions and `@process` classes. `settings` is the type of the
     section that is named after the module, injected by type. `queues` are listened to even where no handler is bound to
     them. `given` are values for the built-in sections, below everything that an operator sets; `factories` make such
-    values from injected arguments.
-    """
+    values from injected arguments."""
 
     def __init__(
         self,

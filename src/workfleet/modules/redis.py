@@ -56,8 +56,7 @@ def RedisModule(*, clients: Mapping[str, RedisClient | str] | None = None) -> Mo
     """Named clients, injected as `RedisClients`: `RedisModule(clients={"lock": RedisClient(db=5), "cache": "redis://…"})`.
 
     "default" is there always: the server of `REDIS_URL` or `REDIS_HOST` and so on, unless it is given. All of them must
-    answer when the process starts.
-    """
+    answer when the process starts."""
     given = {
         name: RedisClient(url=value) if isinstance(value, str) else value for name, value in (clients or {}).items()
     }

@@ -1,8 +1,7 @@
 """Typed values to JSON and back. A codec is made once for a type and used for every job of it.
 
 Without a declared type only JSON passes. A declared type may be anything that msgspec knows (dataclass, Struct,
-TypedDict,
-datetime, Decimal, UUID, bytes, set, enum, collections of them) or a pydantic model. Nothing is ever pickled.
+TypedDict, datetime, Decimal, UUID, bytes, set, enum, collections of them) or a pydantic model. Nothing is ever pickled.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ class Codec:
         self._encode, self._decode = _pair(self.hint, what)
 
     def encode(self, value: object) -> bytes:
-        """The value as strict JSON. Raises `PayloadRejected` with the path of what does not fit the type, is no
-        JSON, or
-        is too large."""
+        """The value as strict JSON. Raises `PayloadRejected` with the path of what does not fit the type, is no JSON,
+        or is too large."""
         try:
             data = self._encode(value)
             if self._typed:

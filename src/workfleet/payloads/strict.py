@@ -1,6 +1,5 @@
-"""What counts as JSON here: integers within ±(2^53−1), finite floats, string keys, valid text. Anything else is
-refused with
-the path of the place, because it would come back as something else, or not at all (RFC 8259, I-JSON RFC 7493)."""
+"""What counts as JSON here: integers within ±(2^53−1), finite floats, string keys, valid text. Anything else is refused
+with the path of the place, because it would come back as something else, or not at all (RFC 8259, I-JSON RFC 7493)."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ class TakeOver(Struct, frozen=True):
     """Active jobs of dead owners wanted under one new token, the oldest lease first.
 
     `workers` None: those whose lease has expired. Else: those that one of `workers` holds, because it claimed them or
-    took them over; what another worker took over from it is not among them.
-    """
+    took them over; what another worker took over from it is not among them."""
 
     worker: str
     token: str
@@ -74,8 +73,7 @@ class JobQuery(Struct, frozen=True):
 class PruneRule(Struct, frozen=True):
     """Which finished jobs to delete: finished more than `age_ms` ago, and beyond the newest `count` of each queue.
 
-    It is about the product's own jobs with `housekeeping`, else about all others.
-    """
+    It is about the product's own jobs with `housekeeping`, else about all others."""
 
     state: JobState
     age_ms: int | None = None
@@ -92,8 +90,7 @@ class JobStore(Protocol):
 
         Sets `created_ms`, and `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`. The state is
         `delayed` when due later, `prioritized` with a priority, else `waiting`. Wakes whoever waits for one of the
-        queues.
-        """
+        queues."""
         ...
 
     async def claim(self, request: ClaimRequest) -> list[JobRecord]:
@@ -102,10 +99,9 @@ class JobStore(Protocol):
         who became ready first (`due_ms`), then who was enqueued first. Delayed jobs that are due have become ready
         before (a store may leave all but the first 1,000 of a queue for the next claim).
 
-        A claimed job is `active`, with worker, token, lease end and `started_ms`; its attempt counters are untouched.
-        A repeated token gives the jobs it was given and still holds. A job that cannot be decoded fails with the
-        outcome `undecodable` and stands in nobody's way.
-        """
+        A claimed job is `active`, with worker, token, lease end and `started_ms`; its attempt counters are untouched. A
+        repeated token gives the jobs it was given and still holds. A job that cannot be decoded fails with the outcome
+        `undecodable` and stands in nobody's way."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
@@ -126,14 +122,12 @@ class JobStore(Protocol):
         self, claim: Claim, *, progress: bytes | None = None, lines: Sequence[str] = (), call: str | None = None
     ) -> bool:
         """Set the progress and append log lines under a claim; False for a stale one. A repeat of the job's last `call`
-        appends nothing.
-        """
+        appends nothing."""
         ...
 
     async def take_over(self, request: TakeOver) -> list[JobRecord]:
         """Move active jobs of dead owners to a new token and lease, for somebody to decide about them. `worker` still
-        says who ran them. A repeated token gives the jobs it was given and still holds.
-        """
+        says who ran them. A repeated token gives the jobs it was given and still holds."""
         ...
 
     async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
@@ -150,8 +144,7 @@ class JobStore(Protocol):
 
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
         """Counts per queue that has or had jobs; when told so, without the product's own jobs and the queues that never
-        had any other.
-        """
+        had any other."""
         ...
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
@@ -160,14 +153,12 @@ class JobStore(Protocol):
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
         """Make failed jobs ready again, now: as newly enqueued, but with their history and logs. False where not
-        failed, and where an unfinished job has the unique key by now.
-        """
+        failed, and where an unfinished job has the unique key by now."""
         ...
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
         """Delete finished jobs by the rules, with their logs, at most `limit`. Returns how many. Also deletes what has
-        expired of the store's own (keys, locks, notes of old calls).
-        """
+        expired of the store's own (keys, locks, notes of old calls)."""
         ...
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
@@ -181,8 +172,7 @@ class ScheduleStore(Protocol):
     async def merge(self, defined: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
         """Bring what the code defines into the store: new ones are added as given, changed ones (by fingerprint) are
         replaced but keep counters, last fire and `paused`; unchanged ones keep all; from-code ones that are not in
-        `defined` are marked `orphaned`. Returns all schedules, by name.
-        """
+        `defined` are marked `orphaned`. Returns all schedules, by name."""
         ...
 
     async def put(self, record: ScheduleRecord, *, replace: bool) -> bool:

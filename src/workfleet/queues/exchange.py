@@ -1,8 +1,7 @@
 """The worker's one conversation with the store: settle what has ended and claim for the slots that are free, together.
 
 While a call is under way, more runs end and more slots get free, so the next call carries them all: batches form by
-themselves, and a busy worker makes one round trip for many jobs.
-"""
+themselves, and a busy worker makes one round trip for many jobs."""
 
 from __future__ import annotations
 
@@ -112,8 +111,7 @@ class Exchange:
     async def drain(self, deadline_s: float) -> int:
         """Stop claiming, let runs end until the deadline, then give the rest back. Returns how many were given back.
 
-        `serve` must go on meanwhile: it settles what ends.
-        """
+        `serve` must go on meanwhile: it settles what ends."""
         self._claiming = False
         if not await self._settled_within(deadline_s):
             for held in self._held.values():

@@ -1,7 +1,6 @@
 """What user code raised, as a value: how the run ended, and the text that is kept of it.
 
-Everything here reads what user code made, so none of it may fail.
-"""
+Everything here reads what user code made, so none of it may fail."""
 
 from __future__ import annotations
 

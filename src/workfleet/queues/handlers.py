@@ -31,9 +31,8 @@ class Returned:
 
 @dataclass(frozen=True)
 class Handler:
-    """One runnable handler. `invoke` awaits the user's code with everything injected and guarded; `finish` turns
-    what it
-    returned into a result."""
+    """One runnable handler. `invoke` awaits the user's code with everything injected and guarded; `finish` turns what
+    it returned into a result."""
 
     queue: str
     name: str
@@ -43,6 +42,8 @@ class Handler:
     finish: Callable[[JobRecord, object], Returned]
     in_thread: bool = False
     """The code runs in a thread, which nobody can end."""
+    shown_as: tuple[str, str] | None = None
+    """Queue and name as the job's own code sees them, where it runs on another queue than it was written for."""
     abandons: bool = False
     """A run in a thread that passes its timeout is left to itself. Without it, a timeout fails the job unrun."""
 
@@ -77,7 +78,7 @@ class HandlerTable:
         self.concurrency = concurrency
 
     def find(self, queue: str, name: str) -> Handler:
-        """The handler of a job. Raises `HandlerNotFound`, which lists those that are known, and `HandlerSwitchedOff`."""
+        """The handler of a job. Raises `HandlerNotFound`, which lists the known ones, and `HandlerSwitchedOff`."""
         handler = self._by_key.get((queue, name))
         if handler is None and (queue, name) in self._off:
             raise HandlerSwitchedOff(queue, name)

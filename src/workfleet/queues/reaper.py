@@ -1,8 +1,7 @@
 """Finds work whose worker is gone and that nobody has taken over: after a power cut, an outage, a kill of everything.
 
 It runs in every worker; several at a time do no harm, because a job is taken over by one of them. It does not know how
-processes are told apart: it is given a function that says whether one lives.
-"""
+processes are told apart: it is given a function that says whether one lives."""
 
 from __future__ import annotations
 
@@ -56,8 +55,7 @@ class Reaper:
     async def bury(self) -> int:
         """Take over the jobs of this machine's workers whose process is gone. Returns how many jobs that were.
 
-        Raises StoreUnavailable.
-        """
+        Raises StoreUnavailable."""
         records = await self._store.fleet.workers()
         return sum([await self._bury(record) for record in self._dead(records)])
 
@@ -81,8 +79,7 @@ class Reaper:
         """Whether keepers had their chance.
 
         After an outage of the store or a sleep of this machine, leases have expired whose jobs still run: taking those
-        over would run them twice, so it waits for the next poll.
-        """
+        over would run them twice, so it waits for the next poll."""
         offset_ms = self._wall_offset_ms()
         slept = offset_ms - self._offset_ms > self._lease_ms / 3
         self._offset_ms = offset_ms

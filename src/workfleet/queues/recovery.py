@@ -1,7 +1,6 @@
 """Takes over jobs whose worker is gone and decides what becomes of them. The same pure decision as every other end.
 
-Whoever saw the end calls it: the supervisor at once, the reaper for what nobody saw.
-"""
+Whoever saw the end calls it: the supervisor at once, the reaper for what nobody saw."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ async def recover(
     `how` says how the worker ended; `{worker}` in it stands for the worker's id. A crash is counted and, at the
     `max_crashes`th, fails the job. With `given_back` it is none: the worker was stopped on purpose, and its process is
     gone. Raises StoreUnavailable; then call again with a new token. Two callers at once do no harm: every job is taken
-    over by one of them.
-    """
+    over by one of them."""
     policy = RunPolicy(max_crashes=max_crashes)
     recovered = 0
     while True:

@@ -1,8 +1,7 @@
 """The loop that renews the claims which have no place on a board, so that nobody else does.
 
 It is for a store in memory, which no other process or thread can reach, and for more jobs at a time than a board holds.
-Code that blocks the event loop stops it: that is what boards are for.
-"""
+Code that blocks the event loop stops it: that is what boards are for."""
 
 from __future__ import annotations
 

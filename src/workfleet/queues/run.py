@@ -1,8 +1,7 @@
 """One run's own channel to the store: log lines and progress, both under the run's claim.
 
 What is said is sent in the order in which it was said, in batches that form while a call is under way. A store that is
-down costs what was said last, never the run's outcome.
-"""
+down costs what was said last, never the run's outcome."""
 
 from __future__ import annotations
 

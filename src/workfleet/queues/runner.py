@@ -1,8 +1,7 @@
 """One job from claimed to decided: find its handler, run it within its limits, say how it ended, decide what follows.
 
 Whatever user code does (raise, return what cannot be stored, call exit, ignore its cancellation) ends here as an
-`Ended`.
-"""
+`Ended`."""
 
 from __future__ import annotations
 
@@ -139,11 +138,12 @@ class Runner:
 
     def _job(self, record: JobRecord, handler: Handler, policy: RunPolicy, run: Run) -> Job[object]:
         timeout_ms = policy.timeout_ms
+        queue, name = handler.shown_as or (record.queue, record.name)
         return Job(
             data=handler.payload.decode(record.payload),
             id=record.id,
-            name=record.name,
-            queue=record.queue,
+            name=name,
+            queue=queue,
             attempt=record.attempts_made + 1,
             max_attempts=policy.attempts,
             deadline=None if timeout_ms is None else _instant(self._clock.now_ms() + timeout_ms),

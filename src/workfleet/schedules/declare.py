@@ -65,10 +65,8 @@ def schedule(
     """Run a function or method by the clock: `cron`, `every` or `at`, or none of them (only `trigger` and
     `run_on_start` run it). All its parameters are injected; `job: Job[None]` may be the first.
 
-    Returned `NewJob`s, one or a list, are enqueued in the step that settles the run. Raises TypeError and
-    ValueError for
-    what cannot be right, at once.
-    """
+    Returned `NewJob`s, one or a list, are enqueued in the step that settles the run. Raises TypeError and ValueError
+    for what cannot be right, at once."""
     spec = ScheduleSpec(name, cron, every, at, options)
     return recorder(spec)
 

@@ -56,8 +56,7 @@ class Scheduler:
     async def fire_due(self) -> int:
         """Fire everything that is due now. Returns in how many milliseconds the next slot is, at most one poll.
 
-        Raises StoreUnavailable; what had been fired by then is told at the next call.
-        """
+        Raises StoreUnavailable; what had been fired by then is told at the next call."""
         if self._unanswered:
             await self._fire(self._unanswered, await self._now_ms())
         records = [record for record in await self._store.all() if is_live(record)]

@@ -119,8 +119,7 @@ class Schedules:
         """Add a schedule that enqueues a job at each slot. It is kept through restarts.
 
         Raises `UsageError` for options that make no sense, for a name that exists unless `replace`, and for one that
-        code defines. Raises `PayloadRejected`.
-        """
+        code defines. Raises `PayloadRejected`."""
         record = self._runtime_record(name, job, cron, every, at, options)
         store = await self._store()
         await self._refuse_code(store, name, "give another name")
@@ -131,9 +130,8 @@ class Schedules:
         return await self.get(name)
 
     async def trigger(self, name: str) -> Triggered:
-        """Run a schedule now, beside its slots and without jitter. Raises `NotFound`; a schedule that is disabled,
-        or whose
-        run is not finished while it must not overlap, gives a result that says so."""
+        """Run a schedule now, beside its slots and without jitter. Raises `NotFound`; a schedule that is disabled, or
+        whose run is not finished while it must not overlap, gives a result that says so."""
         store = await self._store()
         record = await self._record(store, name)
         if not self._enabled:

@@ -1,8 +1,7 @@
 """Starts child processes and sees them end. It owns SIGCHLD and every wait of this process, orphans included.
 
 Each child leads a process group, and the whole group ends with it: what a worker has started must be gone before its
-jobs run again elsewhere.
-"""
+jobs run again elsewhere."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Finds workers that are stuck, has them dump their stacks, and kills them. Their slots replace them.
 
 Time is counted by this process's own looks, at most a few seconds each, never by comparing instants: after the machine
-slept or everything was paused, each worker gets its full time again.
-"""
+slept or everything was paused, each worker gets its full time again."""
 
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ _CLOSE_MS = 3_000
 class Supervisor:
     """Runs a fleet process group: `await Supervisor(…).run()` in the main thread of a process of its own.
 
-    It waits for every child of its process, also for those that it has not started.
-    """
+    It waits for every child of its process, also for those that it has not started."""
 
     def __init__(
         self,
@@ -69,8 +68,7 @@ class Supervisor:
 
         0 drained or idle; 1 something refused to stop, every worker is in a crash loop, or jobs failed and
         `fail_on_failed` is set; 3 the store cannot be reached at the start; 78 wrong configuration; 130 a second
-        signal.
-        """
+        signal."""
         adopt_orphans()
         self._children.listen()
         listened = self._listen()

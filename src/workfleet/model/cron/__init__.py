@@ -1,8 +1,7 @@
 """Cron arithmetic: exact, in every zone, through every change of the clock. Pure: no clock, standard library only.
 
 fields, days and parse turn text into sets; zones turns a time zone into spans of constant offset; search puts the two
-together (`Cron`); describe and preview put the result into words.
-"""
+together (`Cron`); describe and preview put the result into words."""
 
 from .faults import CronError
 from .parse import uses_hash

@@ -151,8 +151,7 @@ def day_rule(day: Field, month: Field, weekday: Field, year: Field | None) -> Da
 
     Day of month and day of week are combined with OR when neither begins with `*` (OCPS 1.0, 6.1; a stepped `*/2`
     counts as a wildcard here, as in Vixie's and Debian's cron), with AND when one does or when the day of week begins
-    with `+` (OCPS 1.4).
-    """
+    with `+` (OCPS 1.4)."""
     days, from_last, nearest, last_weekday = _read_days(day)
     both = weekday.text.startswith("+")
     weekdays, nth = _read_weekdays(weekday, weekday.text[both:].upper())

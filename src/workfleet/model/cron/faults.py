@@ -1,7 +1,6 @@
 """What is wrong with a cron expression or its time zone, said so that a person finds the place.
 
-It knows nothing of how expressions are parsed or searched.
-"""
+It knows nothing of how expressions are parsed or searched."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ class CronError(UsageError, ValueError):
     `expression` is the whole text, `field` the name of its wrong part ("hour", "timezone"…), `number` that field's
     place (from 1, None where no single field is to blame), `column` the character in the expression (from 1), `text`
     the wrong piece, `allowed` what may stand there (empty where a range says nothing) and `reason` what is wrong with
-    it.
-    """
+    it."""
 
     code = "cron_invalid"
 

@@ -86,8 +86,7 @@ class Field:
     @property
     def follows_clock(self) -> bool:
         """It begins with `*` or a stepped `H`: such a time of day repeats with the clock instead of being one fixed
-        time.
-        """
+        time."""
         first = self.items()[0]
         return first.startswith("*") or (first.startswith("H") and "/" in first)
 

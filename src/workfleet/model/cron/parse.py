@@ -6,8 +6,7 @@ drafts): five fields, or six with the seconds first, or seven with the year last
 (the message gives the right form), and nicknames are case-sensitive. Beyond it: `LW`, `L-3`, and Jenkins' `H`. It
 differs on purpose in these: a date that can never be is an error at once, a step larger than the field is one too,
 `@reboot`, which is no time, is refused with the option that does it, and `*/2` in a day field counts as a wildcard
-where day of month and day of week meet, as in Vixie's and Debian's cron.
-"""
+where day of month and day of week meet, as in Vixie's and Debian's cron."""
 
 from __future__ import annotations
 

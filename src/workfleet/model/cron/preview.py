@@ -12,8 +12,7 @@ from .zones import EPOCH, Span
 @dataclass(frozen=True, slots=True)
 class Occurrence:
     """One run. `utc` ends with Z, `local` with the zone's offset; `note` says where daylight saving moved or doubled
-    it.
-    """
+    it."""
 
     at_ms: int
     utc: str

@@ -3,8 +3,7 @@
 Instants are integer milliseconds UTC. The search walks the zone's spans of constant offset, in which a local time and
 an instant differ by a constant; so instants come out in order and once by construction. What daylight saving does is
 decided in two places only: which part of a span's local times counts (`_local_range`), and the one extra instant at the
-start of a span whose clock was set forward (`_after_gap`).
-"""
+start of a span whose clock was set forward (`_after_gap`)."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ class Cron:
     once for each local time it names: when the clock is set back, at the first of the two (`dst_overlap="second"`: the
     second, `"both"`: both); when the clock is set forward past it, at the first valid time after (`dst_gap="skip"`: not
     at all). Any other expression follows the wall clock in real time: it runs whenever the clock shows a matching time,
-    and the two policies do not concern it. Years 1970 to 2199.
-    """
+    and the two policies do not concern it. Years 1970 to 2199."""
 
     expression: str
     timezone: str
@@ -61,8 +59,7 @@ class Cron:
     ) -> Cron:
         """Compile an expression; the result is kept. `hash_name` is what `H` spreads by.
 
-        Raises CronError, which names the wrong field, its place and what is allowed.
-        """
+        Raises CronError, which names the wrong field, its place and what is allowed."""
         return _compile(str(expression), timezone, dst_gap, dst_overlap, hash_name)
 
     def next(self, after_ms: int) -> int | None:

@@ -31,8 +31,7 @@ class Span(NamedTuple):
 
     Local times below `seen` have been shown, or passed over, before this span: a clock set back shows them again, and a
     clock set forward leaves out those from `seen` up to its first local time. Local times from `again` on come once
-    more.
-    """
+    more."""
 
     start: int
     end: int
@@ -65,8 +64,7 @@ class Zone:
     def instant_of(self, local: int) -> tuple[int, bool]:
         """The first instant at which the clock shows a local time, and whether it ever does.
 
-        A time that the clock passes over is answered by the first instant after it.
-        """
+        A time that the clock passes over is answered by the first instant after it."""
         at = local - DAY_S  # a clock is never a whole day ahead of UTC
         while local >= (span := self.at(at)).end + span.offset:
             at = span.end

@@ -1,0 +1,172 @@
+"""From a `NewJob` to a record: every option checked at the door, with a message that says what is wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from msgspec import UNSET, Struct
+
+from workfleet.enqueueing import Enqueueing, instant_ms
+from workfleet.errors import PayloadRejected, UsageError
+from workfleet.jobref import JobRef
+from workfleet.model.jobs import JobRecord, RunOverrides
+from workfleet.model.jobtypes import JobType, NewJob
+from workfleet.model.policy import Backoff, fixed
+from workfleet.payloads.hints import stored_result
+from workfleet.queues.declare import handler
+
+NOW = 1_800_000_000_000
+
+
+class Photo(Struct):
+    sha: str
+    size: int = 0
+
+
+RESIZE = JobType("resize", Photo, queue="images")
+PLAIN = JobType("plain", object)
+
+
+def enqueueing() -> Enqueueing:
+    return Enqueueing("worker-default", lambda: NOW)
+
+
+def record(kind: JobType[Any, Any] = RESIZE, payload: Any = None, **options: Any) -> JobRecord:
+    return enqueueing().record(kind(Photo("a") if payload is None else payload, **options))
+
+
+def test_what_is_left_out_is_the_default() -> None:
+    made = record()
+    assert (made.queue, made.name, made.payload) == ("images", "resize", b'{"sha":"a","size":0}')
+    assert made.run == RunOverrides()
+    assert (made.run.attempts, made.run.backoff, made.run.timeout_ms) == (UNSET, UNSET, UNSET)
+    assert (made.priority, made.lifo, made.delay_ms, made.due_ms, made.unique_key) == (0, False, 0, 0, None)
+    assert made.id != record().id
+    assert record(PLAIN, 1).queue == "worker-default"
+
+
+def test_none_switches_off() -> None:
+    made = record(timeout=None, backoff=None)
+    assert (made.run.timeout_ms, made.run.backoff) == (None, Backoff("fixed", 0, 0, "none"))
+    assert record(backoff="3s").run.backoff == fixed("3s")
+
+
+def test_an_instant_is_exact_to_the_millisecond() -> None:
+    """Through a float, some instants lose one."""
+    start = datetime(2027, 1, 1, tzinfo=UTC)
+    for ms in range(0, 100_000, 37):
+        at = start + timedelta(milliseconds=ms)
+        assert instant_ms(at) == 1_798_761_600_000 + ms
+        assert instant_ms(at.astimezone(timezone(timedelta(hours=5, minutes=30)))) == 1_798_761_600_000 + ms
+
+
+def test_a_key_comes_from_the_payload() -> None:
+    assert record(unique="{data.sha}").unique_key == "a"
+    assert record(unique="data.sha").unique_key == "a"
+    assert record(unique="{name}:{data.sha}").unique_key == "resize:a"
+    assert record(PLAIN, {"tenant": 7}, unique="t{data.tenant}").unique_key == "t7"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"attempts": 0}, "attempts=0: it is the number of tries, 1 to 1,000,000"),
+        ({"attempts": True}, "attempts=True"),
+        ({"attempts": 10**30}, "attempts=1000000"),
+        ({"timeout": "0s"}, "no run ends in no time"),
+        ({"timeout": 5}, "5 is not a duration"),
+        ({"backoff": "soon"}, "'soon' is not a duration"),
+        ({"delay": "-1s"}, "is negative"),
+        ({"delay": float("nan")}, "nan is not a duration"),
+        ({"delay": "999999999d"}, "is too long"),
+        ({"delay": "1s", "at": datetime(2027, 1, 1, tzinfo=UTC)}, "give delay= or at=, not both"),
+        ({"at": datetime(2027, 1, 1)}, "give it a time zone"),  # noqa: DTZ001
+        ({"priority": -1}, "priority=-1: 0 to 2097151"),
+        ({"priority": 2**21}, "priority=2097152"),
+        ({"priority": 1.5}, "priority=1.5"),
+        ({"lifo": "yes"}, "lifo='yes': it is True or False"),
+        ({"id": ""}, "1 to 255 bytes of printable text"),
+        ({"id": "a:b"}, "without a colon"),
+        ({"id": "wf"}, "not 'wf'"),
+        ({"id": "x" * 256}, "1 to 255 bytes"),
+        ({"id": "nul\0"}, "printable"),
+        ({"queue": "a:b"}, "queue 'a:b': a name has no ':'"),
+        ({"queue": " a"}, "neither empty nor padded"),
+        ({"queue": "x" * 201}, "at most 200 characters"),
+        ({"queue": 7}, "queue 7: a name is text"),
+        ({"tags": "photo"}, "tags='photo': it is a list of texts"),
+        ({"tags": [1]}, "tags: 1 is not text"),
+        ({"tags": ["lone \ud800"]}, "is not printable text"),
+        ({"metadata": {"k": 1}}, "metadata: 1 is not text"),
+        ({"metadata": {1: "v"}}, "metadata: 1 is not text"),
+        ({"unique": "always"}, "names no parameter, so it would be the same for every call"),
+        ({"unique": "{data.nothing}"}, "nothing"),
+        ({"unique": "{tenant}"}, "names no parameter; there are data, name"),
+        ({"unique": "{data}"}, "is a Photo: name a field of it"),
+        ({"prioriti": 1}, "unknown option 'prioriti'; there are at, attempts, backoff, delay, id, lifo"),
+    ],
+)  # fmt: skip
+def test_an_option_that_is_wrong_is_told_with_the_jobs_name(options: Any, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        record(**options)
+    assert str(refused.value).startswith("job 'resize': ")
+    assert said in str(refused.value)
+
+
+def test_an_empty_key_is_refused() -> None:
+    with pytest.raises(UsageError, match="is empty"):
+        record(payload=Photo(""), unique="{data.sha}")
+
+
+def test_a_payload_that_is_wrong_is_refused_with_its_place() -> None:
+    with pytest.raises(PayloadRejected, match=r"payload of resize: \$\.size"):
+        record(payload=Photo("a", 2**60))
+    with pytest.raises(PayloadRejected, match="payload of plain"):
+        record(PLAIN, {1, 2})
+
+
+@pytest.mark.parametrize("wrong", [RESIZE, Photo("a"), "resize", None])
+def test_only_jobs_are_enqueued(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="enqueue takes a job such as"):
+        enqueueing().record(wrong)
+
+
+def test_a_handler_instead_of_its_job_gets_the_hint() -> None:
+    @handler()
+    async def resize(job: Job[Photo]) -> None: ...
+
+    with pytest.raises(UsageError, match=r"call its job type with a payload \(`.job\(payload\)`\)"):
+        enqueueing().record(resize)  # type: ignore[arg-type]
+
+
+def test_returned_jobs_have_ids_that_derive_from_the_run() -> None:
+    run = JobRecord(id="run", queue="q", name="n")
+    first, again = ([enqueueing().follow_up(RESIZE(Photo("a")), run, n).id for n in range(3)] for _ in range(2))
+    assert first == again
+    assert len(set(first)) == 3
+    assert enqueueing().follow_up(RESIZE(Photo("a"), id="own"), run, 0).id == "own"
+
+
+def test_job_types_made_as_one_goes_do_not_take_the_memory() -> None:
+    making = enqueueing()
+    for number in range(2_500):
+        making.record(JobType(f"n{number}", int)(number))
+    assert len(making._codecs) <= 1_000
+
+
+@pytest.mark.parametrize("name", ["", " padded", "two\nlines", "lone \ud800", "x" * 201])
+def test_what_no_job_can_be_called(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^job "):
+        JobType(name, int)
+
+
+def test_the_stored_type_of_returned_jobs() -> None:
+    assert stored_result(list[NewJob[int]]) is Any
+    assert stored_result(NewJob[int] | None) is Any
+    assert stored_result(list[int]) == list[int]
+    assert repr(JobRef("x", created=True, jobs=None, clock=None)) == "JobRef('x', created=True)"  # type: ignore[arg-type]
+
+
+from workfleet.model.jobtypes import Job  # noqa: E402 - a hint that is read when it is needed, not when it is written

@@ -64,7 +64,11 @@ def test_a_subscriber_that_fails_is_told_to_the_others_and_never_to_the_publishe
     bus.publish(EVENT)
     for heard in (before, after):
         (told,) = [event for event in heard if isinstance(event, SubscriberFailed)]
-        assert (told.subscriber.rpartition(".")[2], told.event, told.error) == ("fails", "lock.acquired", "ValueError('no')")
+        assert (told.subscriber.rpartition(".")[2], told.event, told.error) == (
+            "fails",
+            "lock.acquired",
+            "ValueError('no')",
+        )
         assert EVENT in heard
 
 
@@ -90,12 +94,16 @@ def test_an_error_that_cannot_be_shown_and_subscribers_that_all_fail_end_nothing
         def __repr__(self) -> str:
             raise RuntimeError("no text")
 
+        @staticmethod
+        def fails(_event: Event) -> None:
+            raise Unsayable
+
     def fails(_event: Event) -> None:
         raise Unsayable
 
     bus, heard = Bus(), list[Event]()
     bus.subscribe(fails)
-    bus.subscribe(lambda event: fails(event))
+    bus.subscribe(Unsayable.fails)
     bus.subscribe(heard.append)
     bus.publish(EVENT)
     errors = [event.error for event in heard if isinstance(event, SubscriberFailed)]

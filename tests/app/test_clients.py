@@ -92,7 +92,7 @@ async def test_waiting_in_vain_lets_the_job_go_on(project: Path) -> None:
 
 
 async def test_the_settings_say_which_store(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="which application's store is meant\\?.*has no store yet"):
+    with pytest.raises(ConfigError, match=r"which application's store is meant\?.*has no store yet"):
         async with Client():
             pass
     async with Client(app="shop") as client:

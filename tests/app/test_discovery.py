@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.app.working import composed, problems, write
-from workfleet import App, Job, JobType, Module, handler, locked, process, public, queue, schedule
+from workfleet import App, ConfigError, Job, JobType, Module, handler, locked, process, public, queue, schedule
 from workfleet.model.declared import guards_of
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -227,9 +227,9 @@ class Holder:
 """,
         },
     )
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(ConfigError) as caught:
         composed(App("x"), packages=["bad", "nowhere"])
-    said = sorted(problem.message for problem in caught.value.problems)  # type: ignore[attr-defined]
+    said = sorted(problem.message for problem in caught.value.problems)
     assert [text.split(":")[0] for text in said[:6]] == [
         "Holder.method has a guard (locked) but no @handler, @schedule or @public above it",
         "naked has a guard (locked) but no @handler, @schedule or @public above it",

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.app.working import Worker, start_problems, until, write
-from workfleet import App, Job, JobFailed, Pools
+from workfleet import App, ConfigError, Job, JobFailed, Pools
 from workfleet.events import JobSettled
 from workfleet.model.jobs import JobState
 
@@ -272,7 +272,7 @@ async def test_guards_of_a_handler_in_a_child_act_here_and_schedules_run_there_t
 
 async def test_a_timeout_kills_the_child_and_the_pool_goes_on(media: Any, worker: Worker, folder: Path) -> None:
     pid = await result(worker, media.Cpu.async_checksum.job(media.Photo(1)))
-    with pytest.raises(JobFailed, match="did not end within its timeout of 0.5 s"):
+    with pytest.raises(JobFailed, match=r"did not end within its timeout of 0\.5 s"):
         await result(worker, media.Cpu.hangs.job(str(folder / "pid")))
     assert int((folder / "pid").read_text()) == pid
     assert not psutil.pid_exists(pid)
@@ -324,7 +324,7 @@ async def test_a_pool_that_is_not_there_stops_the_start(folder: Path) -> None:
         "pool='gpu' needs an application that a child can import: use `workfleet run`"
     ]
     worker = Worker(app, locator="media:app")
-    with pytest.raises(Exception, match="pool='gpu': there is no such pool. Pools: cpu"):
+    with pytest.raises(ConfigError, match=r"pool='gpu': there is no such pool\. Pools: cpu"):
         await worker.runtime.start()
 
 

@@ -19,8 +19,8 @@ from workfleet import (
     Job,
     JobFailed,
     JobType,
-    Locks,
     LockLost,
+    Locks,
     NewJob,
     QueueingDisabled,
     Schedules,
@@ -156,7 +156,7 @@ async def test_an_abandoned_run_fails_its_job_and_its_late_result_is_discarded()
 
     async with Worker(app, concurrency=1) as worker:
         ref = await worker.client.enqueue(deaf.job(1))
-        with pytest.raises(JobFailed, match="did not end within its timeout of 0.05 s"):
+        with pytest.raises(JobFailed, match=r"did not end within its timeout of 0\.05 s"):
             await ref.result(timeout="10s")
         go_on.set()
         record = await ref.record()
@@ -323,7 +323,7 @@ class Both:
 
 async def test_a_schedule_per_release_needs_a_release() -> None:
     worker = Worker(App("x", jobs=[Both]))
-    with pytest.raises(ConfigError, match="Both.at_release runs once per release, but this release has no name"):
+    with pytest.raises(ConfigError, match=r"Both\.at_release runs once per release, but this release has no name"):
         await worker.runtime.start()
     assert await start_problems(App("x", jobs=[Both])) != {}
 
@@ -403,7 +403,7 @@ async def test_only_the_wanted_queues_are_listened_to() -> None:
         other = await worker.client.enqueue(Both.work.job(1))
         assert await (await worker.client.enqueue(PING(1))).result(timeout="10s") == 2
         assert (await other.record()).state is JobState.WAITING
-    with pytest.raises(ConfigError, match="no handler is on nowhere. Queues with handlers: pings, worker-default"):
+    with pytest.raises(ConfigError, match=r"no handler is on nowhere\. Queues with handlers: pings, worker-default"):
         await Worker(app, queues=("pings", "nowhere")).runtime.start()
 
 

@@ -252,8 +252,8 @@ async def test_without_queueing_the_handler_runs_in_this_process_with_the_payloa
     async with Fleet(App("shop", jobs=[Emails, Jobs]), settings={"queue_enabled": False}) as fleet:
         await fleet.travel("10m")
         assert sorted((await fleet.get(Emails)).got) == [
-            ("report (from emails)", [1, 2, 3]),
-            ("report (from emails)", [4]),
+            ("report", [1, 2, 3]),
+            ("report", [4]),
         ]
         assert list(await fleet.queues.list()) == ["shop-schedules"]
 

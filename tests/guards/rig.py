@@ -1,4 +1,4 @@
-"""Guards around plain functions, with real locks, keys and metrics on a store in memory and a clock that a test moves."""
+"""Guards around plain functions: real locks, keys and metrics on a store in memory, and a clock that a test moves."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up(
     monkeypatch.setattr("workfleet.stores.redis.clients._CHECK_S", 0.2)
     client = make_client(endpoint)
     try:
-        with pytest.raises(StoreUnavailable, match="it did not answer within 0.2 s"):
+        with pytest.raises(StoreUnavailable, match=r"it did not answer within 0\.2 s"):
             await check_client(client, endpoint)
     finally:
         await client.aclose()

@@ -1,4 +1,4 @@
-"""A worker's queue part on a real store: an exchange that serves, handlers as plain functions, and what it published."""
+"""A worker's queue part on a real store: an exchange that serves, plain functions as handlers, what it published."""
 
 from __future__ import annotations
 

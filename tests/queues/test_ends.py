@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ class Unsayable(Exception):
 
 class ExitsWhenShown(Exception):
     def __str__(self) -> str:
-        sys.exit(3)
+        raise SystemExit(3)
 
     __repr__ = __str__
 

@@ -242,7 +242,7 @@ async def test_a_lost_claim_ends_its_run(rig: Rig) -> None:
         await until(lambda: ended)
         await until(lambda: rig.told(JobSettled))
     # Nobody had taken it over: it is given back, which is right as well.
-    assert [event.outcome for event in rig.told(JobSettled)][0] == "given_back"
+    assert rig.told(JobSettled)[0].outcome == "given_back"
 
 
 async def test_a_claim_that_is_lost_before_its_run_has_begun_runs_nothing(rig: Rig) -> None:

@@ -78,7 +78,7 @@ async def test_running_counts_a_triggered_run_and_a_retry() -> None:
 async def test_an_unknown_name_lists_the_known_ones() -> None:
     process = await Process.on_memory()
     for ask in (process.schedules.get, process.schedules.trigger, process.schedules.pause, process.schedules.resume):
-        with pytest.raises(NotFound, match="there is no schedule 'x'. Known schedules: none"):
+        with pytest.raises(NotFound, match=r"there is no schedule 'x'\. Known schedules: none"):
             await ask("x")
     await process.store.schedules.merge([record("b"), record("a")])
     with pytest.raises(NotFound, match="Known schedules: a, b"):

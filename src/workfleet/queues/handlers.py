@@ -42,10 +42,10 @@ class Handler:
     finish: Callable[[JobRecord, object], Returned]
     in_thread: bool = False
     """The code runs in a thread, which nobody can end."""
-    shown_as: tuple[str, str] | None = None
-    """Queue and name as the job's own code sees them, where it runs on another queue than it was written for."""
     abandons: bool = False
     """A run in a thread that passes its timeout is left to itself. Without it, a timeout fails the job unrun."""
+    shown_as: tuple[str, str] | None = None
+    """Queue and name as the job's own code sees them, where it runs on another queue than it was written for."""
 
     def policy_for(self, record: JobRecord) -> RunPolicy:
         """The handler's policy, with what the job itself says put over it."""

@@ -312,6 +312,12 @@ class ChildDied(Event, frozen=True, kw_only=True):
     last_words: str
     """The end of its standard error."""
 
+    def severity(self) -> Level:
+        # Ended while it still started, because nobody needs it any more: nothing that anybody has to look at.
+        return (
+            "debug" if self.method is None and self.why in ("the pool is stopping", "no longer wanted") else self.level
+        )
+
 
 class ChildReplaced(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "child.replaced"

@@ -1,11 +1,13 @@
 """A whole worker: handlers and schedules of an application on real stores, from start to drain."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +256,9 @@ async def test_a_job_that_runs_longer_than_its_lease_runs_once(
         monkeypatch.setenv(f"WORKER_{name}", value)
     await asyncio.wait_for(app.run(until_idle=True), 20)
     assert runs == [1]
+    if sys.platform == "linux":
+        there = [os.readlink(entry.path) for entry in os.scandir("/proc/self/fd") if os.path.lexists(entry.path)]
+        assert [name for name in there if "workfleet-board" in name] == []
 
 
 async def test_until_idle_waits_for_retries_and_what_they_make_but_not_for_later(
@@ -519,6 +524,22 @@ async def test_guards_stand_around_handlers_and_schedules() -> None:
     assert (record.state, record.outcome) == (JobState.COMPLETED, "skipped")
 
 
+async def test_functions_of_one_name_do_not_share_what_they_remember(project: Path) -> None:
+    program = """
+from workfleet import Job, handler, idempotent
+class Emails:
+    @handler("{0}")
+    @idempotent("{{job.data}}")
+    async def send(self, job: Job[int]) -> str:
+        return "{0}"
+"""
+    write(project, {name: program.format(name) for name in ("first", "second")})
+    found = [import_module(name).Emails for name in ("first", "second")]
+    async with Worker(App("x", jobs=found)) as worker:
+        refs = [await worker.client.enqueue(each.send.job(1)) for each in found]
+        assert [await ref.result(timeout="10s") for ref in refs] == ["first", "second"]
+
+
 class BadKeys:
     @handler()
     @idempotent("{tenant}")
@@ -536,7 +557,9 @@ async def test_keys_and_types_that_cannot_work_are_told_with_their_place() -> No
     said = await start_problems(App("x", jobs=[BadKeys]))
     assert {name.removeprefix(f"{__name__}.BadKeys.") for name in said} == {"one", "two", "three"}
     assert "names no parameter; there are job" in said[f"{__name__}.BadKeys.one"]
-    assert "result of BadKeys.two: $: the type builtins.complex is no JSON" in said[f"{__name__}.BadKeys.two"]
+    assert (
+        f"result of {__name__}.BadKeys.two: $: the type builtins.complex is no JSON" in said[f"{__name__}.BadKeys.two"]
+    )
     assert "payload of three: $: the type builtins.complex is no JSON" in said[f"{__name__}.BadKeys.three"]
 
 

@@ -55,6 +55,14 @@ def test_what_is_due(when: Any, late_ms: int, once: Any, skip: Any) -> None:
     assert find_due(record(when, missed="skip"), NOON + late_ms) == expected(skip)
 
 
+@pytest.mark.parametrize("when", [EVERY, CRON], ids=["every", "cron"])
+def test_a_first_slot_that_an_older_definition_left_behind_is_a_slot_like_any_other(when: Any) -> None:
+    left = record(when, NOON - 4 * MINUTE)
+    assert find_due(left, NOON - 1) == Due(NOON - 4 * MINUTE, 0, NOON)
+    assert find_due(left, NOON) == Due(NOON, 1, NOON + 15 * MINUTE)
+    assert find_due(left, NOON + 31 * MINUTE) == Due(NOON + 30 * MINUTE, 3, NOON + 45 * MINUTE)
+
+
 def test_a_month_of_seconds_is_counted_exactly_and_at_once() -> None:
     now = NOON + 30 * DAY + 500
     assert find_due(record(Every(1_000)), now) == Due(NOON + 30 * DAY, 30 * 86_400, NOON + 30 * DAY + 1_000)

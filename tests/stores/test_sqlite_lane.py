@@ -114,6 +114,7 @@ async def test_a_claim_that_nobody_waits_for_is_not_made(sqlite: SqliteStore) ->
     await asyncio.wait({claiming})
     release()
     await busy
+    await sqlite.check()  # comes after the claim
     assert (await sqlite.jobs.counts())["q"].waiting == 1
 
 

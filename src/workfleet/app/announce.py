@@ -14,9 +14,13 @@ from .definitions import Definition
 
 
 def start_lines(
-    composition: Composition, definitions: Sequence[Definition], stored: Sequence[ScheduleRecord]
+    composition: Composition, definitions: Sequence[Definition], stored: Sequence[ScheduleRecord], now_ms: int
 ) -> Iterator[str]:
-    """One line for each handler and schedule."""
+    """One line for each handler and schedule, and for what is switched off."""
+    if not composition.core.queue_enabled:
+        yield "queueing is off (WORKER_QUEUE_ENABLED=false): no queue is consumed, scheduled work runs in this process"
+    if not composition.core.scheduler_enabled:
+        yield "the scheduler is off (WORKER_SCHEDULER_ENABLED=false): no schedule fires from this process"
     for entry in sorted(composition.registry.handlers, key=lambda entry: (entry.queue, entry.name)):
         yield f"handler {entry.name} on queue {entry.queue} ({entry.code.where})"
     due = {record.name: record.next_due_ms for record in stored}
@@ -30,7 +34,7 @@ def start_lines(
         if not record.enabled:
             parts.append("disabled")
         elif (at := due.get(record.name)) is not None:
-            parts.append(f"next {_instant(at)}")
+            parts.append(f"next {_instant(at)}" if at > now_ms else "due now")
         yield ", ".join(parts)
     for record in stored:
         if record.orphaned:

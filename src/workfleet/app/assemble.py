@@ -11,7 +11,7 @@ from workfleet.errors import ConfigError, Problem
 from workfleet.observe.metrics.registry import MetricsRegistry
 
 from .builtins import Basis, BuiltIns, ready_values
-from .graph import build_graph, provided_types
+from .graph import build_graph, check_providers, provided_types
 from .hooks import check_hooks
 from .sections import section_provider
 
@@ -19,6 +19,7 @@ from .sections import section_provider
 def container_of(basis: Basis, registry: MetricsRegistry, pools: Sequence[Provider]) -> AsyncContainer:
     """The checked graph of an application. `pools` provides the pools' proxies. Raises `ConfigError`."""
     composition = basis.composition
+    check_providers([provider for module in composition.modules for provider in module.providers])
     providers: list[Provider] = [BuiltIns(basis), section_provider(composition), *pools]
     providers += [provider for module in composition.modules for provider in module.providers]
     values = ready_values(basis, registry)

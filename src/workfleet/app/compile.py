@@ -31,7 +31,8 @@ from .threads import HandlerThreads
 
 Invoke = Callable[[Job[Any]], Awaitable[object]]
 MakeGuards = Callable[[Any, str, Sequence[str], Any], Sequence[Guard]]
-"""Guards for a function's recorded specs, its name, its parameters' names and the type of its result."""
+"""Guards for a function's recorded specs, its whole name (what they remember must not meet another's), its parameters'
+names and the type of its result."""
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Compiler:
         argument = hints.job_parameter or "job"
         try:
             payload = Codec(hints.payload if hints.job_parameter else Any, f"payload of {name}")
-            guards = self.make_guards(guards_of(code.fn), code.label, (argument,), hints.result)
+            guards = self.make_guards(guards_of(code.fn), code.where, (argument,), hints.result)
         except (PayloadRejected, ValueError) as error:
             raise ConfigError(Problem(code.where, str(error))) from None
         if pool is not None:

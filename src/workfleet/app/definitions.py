@@ -15,7 +15,7 @@ import msgspec
 from workfleet.enqueueing import Enqueueing, run_overrides
 from workfleet.errors import ConfigError, Problem
 from workfleet.ids import derived_id
-from workfleet.model.durations import duration_ms, format_duration
+from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import JobType, NewJob
 from workfleet.model.outcome import RunPolicy
@@ -113,8 +113,6 @@ def _facts(
     facts: dict[str, str] = {"method": code.attribute, "target": "queue" if target else "inline"}
     if code.owner is not None:
         facts["provider"] = code.owner.__name__
-    if spec.every is not None and not isinstance(spec.every, Setting):
-        facts["interval"] = format_duration(duration_ms(spec.every))
     if run_on_start:
         facts["run_on_start"] = run_on_start
     if spec.start_delay is not None:

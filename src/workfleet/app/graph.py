@@ -13,6 +13,7 @@ from dishka import AsyncContainer, FromComponent, Provider, Scope, make_async_co
 from dishka.entities.key import DependencyKey, hint_to_dependency_key
 from dishka.exception_base import DishkaError
 from dishka.exceptions import CycleDependenciesError, NoFactoryError
+from dishka.provider import BaseProvider
 from dishka.registry import Registry
 
 from workfleet.errors import ConfigError, Problem
@@ -51,6 +52,16 @@ def build_graph(
         return make_async_container(own, *providers, context=dict(values))
     except (DishkaError, NameError) as error:
         raise ConfigError(graph_problem(error)) from None
+
+
+def check_providers(providers: Sequence[object]) -> None:
+    """Raise `ConfigError` for what was listed as a provider and is none, such as the class instead of an object."""
+    for provider in providers:
+        if not isinstance(provider, BaseProvider):
+            advice = (
+                "list an object: `providers=[MailProvider()]`" if isinstance(provider, type) else "it is no provider"
+            )
+            raise ConfigError(Problem("providers", f"{_named(provider)}: {advice}"))
 
 
 def provided_types(providers: Sequence[Provider]) -> set[Any]:

@@ -22,9 +22,9 @@ def load_app(locator: str) -> App:
     found = getattr(module, attribute, None)
     if not isinstance(found, App):
         there = [name for name, value in vars(module).items() if isinstance(value, App)]
-        what = "has no such attribute" if found is None else f"is a {type(found).__name__}, not an App"
-        advice = f"; did you mean {place}:{there[0]}?" if there else ""
-        raise ConfigError(Problem("app", f"{attribute!r} of {place} {what}{advice}", locator))
+        what = f"{place} has no {attribute!r}" if found is None else f"{attribute!r} in {place} is no App but {found!r}"
+        advice = f"did you mean {place}:{there[0]}?" if there else f'write `{attribute} = App("…")` in it'
+        raise ConfigError(Problem("app", f"{what}: {advice}", locator))
     return found
 
 

@@ -154,7 +154,7 @@ def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:
         label = f"{cls.__name__}.{name}"
         parameters = list(signature.parameters)[1:]
         try:
-            made = guards(specs, label, parameters, result_hint(marked.fn))
+            made = guards(specs, f"{cls.__module__}.{label}", parameters, result_hint(marked.fn))
         except (PayloadRejected, ValueError) as error:
             raise ConfigError(Problem(f"{cls.__module__}.{label}", str(error))) from None
 

@@ -344,7 +344,7 @@ class Runtime:
             )
         )
         if scheduler.log_registered_jobs:
-            for line in start_lines(composition, self.definitions, stored):
+            for line in start_lines(composition, self.definitions, stored, now):
                 publish(Declared(line=line))
         return stored
 

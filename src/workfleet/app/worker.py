@@ -12,7 +12,7 @@ import traceback
 
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
-from workfleet.errors import ConfigError, Problem, WorkfleetError
+from workfleet.errors import ConfigError, Problem, UsageError, WorkfleetError
 from workfleet.events import WorkerStopped
 from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
@@ -56,13 +56,14 @@ class Worker:
         """Start, work, drain. Returns the exit code; what a start fails with is told to the supervisor."""
         try:
             stopped = await self._work()
+        except UsageError as error:
+            # A mistake in the application's code: what matters is where it stands.
+            return self._refuse_code(error)
         except WorkfleetError as error:
             self._refuse(error.exit_code, str(error))
             return error.exit_code
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary around user code
-            where = "".join(traceback.format_exception(error)).strip()
-            self._refuse(78, f"the application cannot start:\n{where}")
-            return 78
+            return self._refuse_code(error)
         assert self._runtime is not None
         self._link.send(
             Bye(
@@ -130,6 +131,12 @@ class Worker:
     def _finish(self) -> None:
         if not self._drain.done():
             self._drain.set_result(None)
+
+    def _refuse_code(self, error: BaseException) -> int:
+        """Refuse with the place in the user's code; the command line shows the last line of the traceback, or all."""
+        where = "".join(traceback.format_exception(error)).strip()
+        self._refuse(78, f"the application cannot start:\n{where}")
+        return 78
 
     def _refuse(self, exit_code: int, message: str) -> None:
         self._link.send(Refused(exit_code=exit_code, message=message))

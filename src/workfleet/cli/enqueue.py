@@ -99,7 +99,9 @@ def _job(target: Target, queue: str, name: str, value: Any, options: JobOptions)
 
 def _tell_if_unknown(target: Target, queue: str, name: str) -> None:
     known = sorted(entry.name for entry in _handlers(target, queue))
-    if known and name not in known:
+    if target.composition is not None and not known:
+        tell(f"{target.app} has no handler on queue {queue!r}: the job waits until one listens to it")
+    elif known and name not in known:
         tell(f"{target.app} has no handler {name!r} on queue {queue!r}, only {', '.join(known)}: added all the same")
 
 

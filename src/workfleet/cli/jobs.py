@@ -43,7 +43,7 @@ def jobs() -> None:
 @json_option
 @app_option
 def ls(*, where: Where, queue: str | None, states: tuple[str, ...], name: str | None, limit: int, as_json: bool) -> int:
-    """Jobs, newest first.
+    """Jobs, newest first. Those of workfleet itself (heartbeats and the like) are listed with --queue only.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def ls(*, where: Where, queue: str | None, states: tuple[str, ...], name: str | 
       workfleet jobs ls --limit 1000 --json | jq -r .id
     """
     target = target_of(where)
-    query = JobQuery(queue, tuple(map(JobState, states)) or None, name, limit + 1)
+    query = JobQuery(queue, tuple(map(JobState, states)) or None, name, limit + 1, housekeeping=queue is not None)
     found, now = run_loop(lambda: _find(target, query))
     shown = found[:limit]
     if as_json:
@@ -188,7 +188,9 @@ async def _require_failed(client: Client, ids: tuple[str, ...]) -> None:
     records = await store.jobs.get(ids)
     missing = [job_id for job_id, record in zip(ids, records, strict=True) if record is None]
     if missing:
-        raise NotFound(f"there is no job {', '.join(missing)}: or its retention is over. Nothing was done")
+        raise NotFound(
+            f"there is no job {', '.join(missing)}: check the id, or its retention is over. Nothing was done"
+        )
     other = [f"{job.id} is {job.state.value}" for job in records if job and job.state is not JobState.FAILED]
     if other:
         raise UsageError(f"only a failed job can be retried: {', '.join(other)}. Nothing was done")

@@ -35,8 +35,7 @@ def reason(job: JobRecord) -> str:
 
 def told(failure: Failure) -> str:
     """A failure's message, with its type where that is not ours: `KeyError: 'name'` says more than `'name'`."""
-    kind = f"{failure.type}: " if failure.code == "raised" and failure.type else ""
-    return f"{kind}{failure.message}" or failure.code
+    return failure.said() or failure.code
 
 
 def write_summary(summary: Summary, failed: list[tuple[str, str]], seconds: float) -> None:

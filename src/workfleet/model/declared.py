@@ -80,3 +80,12 @@ def guards_of(fn: Any) -> tuple[GuardSpec, ...]:
     """The guards of a function, outermost first."""
     found: tuple[GuardSpec, ...] = getattr(fn, "__dict__", {}).get(_GUARDS, ())
     return found
+
+
+def bare_decorator(name: str, given: object) -> str:
+    """What to say when a decorator was written without its parentheses, or was given what is no name."""
+    if callable(given):
+        example = '("emails")' if name == "queue" else "()"
+        where = getattr(given, "__qualname__", given)
+        return f"{where}: write @{name}{example}, with parentheses: @{name} alone declares nothing"
+    return f"@{name} takes a name, not {given!r}"

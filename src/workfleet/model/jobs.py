@@ -39,6 +39,10 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     type: str = ""
     traceback: str = ""
 
+    def said(self) -> str:
+        """The message, after the exception's type where that is the user's: "KeyError: 'a'" says more than "'a'"."""
+        return f"{self.type}: {self.message}" if self.code == "raised" and self.type else self.message
+
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
     """One run of a job, as kept in its history."""

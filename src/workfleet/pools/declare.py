@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, overload
 
-from workfleet.model.declared import mark, unwrap
+from workfleet.model.declared import bare_decorator, mark, unwrap
 from workfleet.pools.marks import HealthMark, HookMark, ProcessMark, ProcessOptions, PublicMark
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,6 +22,9 @@ _ITERATORS: Final = re.compile(r"\b(Async)?(Iterator|Generator)\b")
 
 def process(name: str | None = None, **options: Unpack[ProcessOptions]) -> Callable[[C], C]:
     """Runs the class's `@public` methods in a pool of child processes. `name` is the pool's, by default the class's."""
+
+    if name is not None and not isinstance(name, str):
+        raise TypeError(bare_decorator("process", name))
 
     def record(worker: C) -> C:
         mark(worker, ProcessMark(name or worker.__name__, options))

@@ -68,6 +68,8 @@ class JobQuery(Struct, frozen=True):
     name: str | None = None
     limit: int = 100
     offset: int = 0
+    housekeeping: bool = True
+    """Whether the product's own jobs (heartbeats, probes) are listed too."""
 
 
 class PruneRule(Struct, frozen=True):

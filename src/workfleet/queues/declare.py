@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from workfleet.model.declared import inherit_guards, mark, marked, unwrap
+from workfleet.model.declared import bare_decorator, inherit_guards, mark, marked, unwrap
 from workfleet.model.jobtypes import Job, JobType
 from workfleet.model.names import queue_name
 from workfleet.model.options import HandlerOptions
@@ -103,6 +103,8 @@ def handler(name: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
 
     Its first parameter is `job: Job[P]`; all others are injected by type. Raises TypeError for an unknown option.
     """
+    if name is not None and not isinstance(name, str | JobType):
+        raise TypeError(bare_decorator("handler", name))
     check_options("handler", options, HandlerOptions.__optional_keys__)
 
     def record(fn: Any) -> Any:
@@ -125,6 +127,8 @@ def handler(name: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
 def queue(name: str, /, *, concurrency: int | None = None) -> Callable[[C], C]:
     """Bind the handlers of a class to a queue. `concurrency` is how many of its jobs one worker process runs at a time
     (default: `WORKER_CONCURRENCY`, 10). A handler that names a queue itself keeps it."""
+    if not isinstance(name, str):
+        raise TypeError(bare_decorator("queue", name))
     name = queue_name(name.strip())
     if concurrency is not None and concurrency < 1:
         raise ValueError(f"queue {name!r}: concurrency={concurrency}: it must be 1 or more")

@@ -233,7 +233,7 @@ class Exchange:
                 outcome=outcome.code,
                 attempt=record.attempts_made + 1,
                 duration_ms=max(self._clock.now_ms() - (record.started_ms or 0), 0),
-                error=outcome.failure.message if outcome.failure else None,
+                error=outcome.failure.said() if outcome.failure else None,
                 delay_ms=outcome.delay_ms,
                 schedule=record.schedule,
                 slot_ms=record.slot_ms,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, cast, overload
 
 from workfleet.enqueueing import instant_ms, run_overrides
-from workfleet.model.declared import mark, marked, unwrap
+from workfleet.model.declared import bare_decorator, mark, marked, unwrap
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.options import JobOptions, ScheduleOptions
 from workfleet.model.setting import Setting
@@ -67,6 +67,8 @@ def schedule(
 
     Returned `NewJob`s, one or a list, are enqueued in the step that settles the run. Raises TypeError and ValueError
     for what cannot be right, at once."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(bare_decorator("schedule", name))
     spec = ScheduleSpec(name, cron, every, at, options)
     return recorder(spec)
 

@@ -67,8 +67,10 @@ def _slots_before(record: ScheduleRecord, first: int, latest: int) -> int:
     """How many slots there are from the first up to the latest, without that one; at most `_COUNT_LIMIT` for what has
     to be counted one by one."""
     timing = record.timing
-    if isinstance(timing, Every):
-        return (latest - first) // timing.every_ms
+    following = timing.next_after(first)
+    if isinstance(timing, Every) and following is not None:
+        # The first may be off the grid: an older definition may have left it behind.
+        return (latest - following) // timing.every_ms + 1 if latest > first else 0
     count, slot = 0, first
     while slot < latest and count < _COUNT_LIMIT:
         following = timing.next_after(slot)

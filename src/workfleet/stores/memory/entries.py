@@ -48,6 +48,7 @@ def matches(record: JobRecord, query: JobQuery) -> bool:
         query.queue in (None, record.queue)
         and query.name in (None, record.name)
         and (query.states is None or record.state in query.states)
+        and (query.housekeeping or not record.housekeeping)
     )
 
 

@@ -69,6 +69,8 @@ def find_jobs(step: Step, app: str, query: JobQuery) -> list[JobRecord]:
         elif set(query.states) == {JobState.ACTIVE}:
             index = "wf_job_active"
             where.append("j.state = 3")
+    if not query.housekeeping:
+        where.append("j.housekeeping = 0")
     if query.name is not None:
         where.append("(SELECT name FROM wf_body b WHERE b.seq = j.seq) = ?")
         values.append(query.name)

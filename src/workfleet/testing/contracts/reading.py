@@ -29,7 +29,10 @@ class TestReading:
     async def test_find_filters(self, store: Store) -> None:
         await store.jobs.enqueue([job("a"), job("b", name="other"), job("c", queue="r"), job("d", delay_ms=9)])
         (record,) = await claim(store)
+        assert ids(await store.jobs.find(JobQuery(states=(JobState.ACTIVE,)))) == "a"
+        assert ids(await store.jobs.find(JobQuery(states=(JobState.ACTIVE,), queue="r"))) == ""
         await store.jobs.settle([ended(record, FAILED)])
+        assert ids(await store.jobs.find(JobQuery(states=(JobState.FAILED,), queue="q", name="work"))) == "a"
         assert ids(await store.jobs.find(JobQuery(queue="q"))) == "d b a"
         assert ids(await store.jobs.find(JobQuery(queue="none"))) == ""
         assert ids(await store.jobs.find(JobQuery(name="other"))) == "b"

@@ -74,6 +74,8 @@ class TestDefinitions:
         back = await store.schedules.merge([schedule("a", next_due_ms=1)])
         assert [(record.name, record.orphaned) for record in back] == [("a", False), ("b", True), ("runtime", False)]
         assert back[0].next_due_ms == SLOT
+        changed = await store.schedules.merge([schedule("a"), schedule("b", fingerprint="f2", next_due_ms=1)])
+        assert [(record.orphaned, record.next_due_ms) for record in changed[:2]] == [(False, SLOT), (False, 1)]
 
     async def test_code_takes_over_a_run_time_schedule(self, store: Store) -> None:
         await store.schedules.put(schedule("a", from_code=False, description="old"), replace=False)

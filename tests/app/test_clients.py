@@ -95,12 +95,16 @@ async def test_the_settings_say_which_store(project: Path, monkeypatch: pytest.M
     with pytest.raises(ConfigError, match=r"which application's store is meant\?.*has no store yet"):
         async with Client():
             pass
-    async with Client(app="shop") as client:
+    with pytest.raises(StoreUnavailable, match="`workfleet run` makes it"):
+        async with Client(app="shop"):
+            pass
+    assert not (project / ".workfleet").exists()
+    async with Client(f"sqlite://{project}/.workfleet/shop.db", app="shop") as client:
         first = await client.enqueue(WELCOME(Welcome(1)))
     assert (project / ".workfleet" / "shop.db").is_file()
     async with Client() as client:  # the only one that there is
         assert (await client.ref(first.id).record()).name == "welcome"
-    async with Client(app="blog"):
+    async with Client(f"sqlite://{project}/.workfleet/blog.db", app="blog"):
         pass
     with pytest.raises(ConfigError, match="has blog, shop"):
         async with Client():

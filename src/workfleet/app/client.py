@@ -92,7 +92,10 @@ class Client:
             loaded = load(cli={"store": self._wanted_store}, app_known=False)
             app = self._wanted_app or loaded.core.app_name or _only_app(loaded.project)
             clock = SystemClock()
-            store = self._opened = await open_store(loaded.store_url(app), app=app, clock=clock, create=True)
+            # A store that nobody named is made by `workfleet run` only: a client in the wrong folder would fill a store
+            # of its own, and nobody would ever run its jobs.
+            named = loaded.core.store is not None
+            store = self._opened = await open_store(loaded.store_url(app), app=app, clock=clock, create=named)
 
             async def opened() -> Store:
                 return store

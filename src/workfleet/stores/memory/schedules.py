@@ -19,7 +19,7 @@ from .jobs import MemoryJobs
 class _LastFire:
     """What a repeated call is answered from."""
 
-    call: str
+    call: str | None
     slot_ms: int
     answer: Fired
 
@@ -96,7 +96,7 @@ class MemorySchedules:
 
     def _fire(self, fire: Fire) -> Fired:
         record, last = self._records.get(fire.schedule), self._last.get(fire.schedule)
-        if last is not None and fire.call == last.call and fire.slot_ms == last.slot_ms:
+        if last is not None and fire.call is not None and (fire.call, fire.slot_ms) == (last.call, last.slot_ms):
             return last.answer
         if record is None or record.next_due_ms != fire.slot_ms:
             return Fired("lost")
@@ -109,8 +109,7 @@ class MemorySchedules:
             record.fired += 1
         elif answer.kind == "skipped":
             record.skipped += 1
-        if fire.call is not None:
-            self._last[fire.schedule] = _LastFire(fire.call, fire.slot_ms, answer)
+        self._last[fire.schedule] = _LastFire(fire.call, fire.slot_ms, answer)
         return answer
 
     def _run(self, fire: Fire, record: ScheduleRecord) -> Fired:

@@ -29,6 +29,10 @@ def add_jobs(step: Step, app: str, jobs: Sequence[JobRecord], *, call: str | Non
         added = {seq for (seq,) in step.rows("SELECT seq FROM wf_job WHERE seq >= ?", first)}
     bodies = [(seq, job.name, job.payload, spec_of(job), call) for seq, job in enumerate(jobs, first) if seq in added]
     step.insert(_INTO_BODY, bodies)
+    for name, housekeeping in {
+        (job.queue, int(job.housekeeping)) for seq, job in enumerate(jobs, first) if seq in added
+    }:
+        _note_use(step, app, name, housekeeping)
     step.topics.update(queue_topic(job.queue) for job in jobs)
     answers: list[Enqueued] = []
     known: set[str] = set()
@@ -51,7 +55,7 @@ def _row(step: Step, app: str, seq: int, job: JobRecord) -> Row:
         seq,
         app,
         job.id,
-        _queue(step, app, job),
+        _queue(step, app, job.queue),
         2 if due_ms > step.now else int(job.priority > 0),
         int(job.lifo and not job.priority),
         job.priority,
@@ -62,20 +66,22 @@ def _row(step: Step, app: str, seq: int, job: JobRecord) -> Row:
     )
 
 
-def _queue(step: Step, app: str, job: JobRecord) -> int:
-    """The number of the job's queue, which is noted when it is new."""
-    known = _known_queue(step, app, job.queue)
-    if known is not None and (not known[1] or job.housekeeping):
-        return known[0]
-    insert = """
-        INSERT INTO wf_queue (app, name, housekeeping) VALUES (?, ?, ?)
-        ON CONFLICT (app, name) DO UPDATE SET housekeeping = excluded.housekeeping
-    """
-    step.change(insert, app, job.queue, int(job.housekeeping))
-    step.memo.queues.pop(job.queue, None)
-    noted = _known_queue(step, app, job.queue)
-    assert noted is not None
-    return noted[0]
+def _queue(step: Step, app: str, name: str) -> int:
+    """The number of a queue, which is noted when it is new."""
+    number = queue_number(step, app, name)
+    if number is None:
+        step.change("INSERT INTO wf_queue (app, name, housekeeping) VALUES (?, ?, 2)", app, name)
+        number = queue_number(step, app, name)
+    assert number is not None
+    return number
+
+
+def _note_use(step: Step, app: str, name: str, housekeeping: int) -> None:
+    """Note that a queue has had a job, and of which kind."""
+    known = _known_queue(step, app, name)
+    if known is not None and known[1] > housekeeping:
+        step.change("UPDATE wf_queue SET housekeeping = ? WHERE queue = ?", housekeeping, known[0])
+        step.memo.queues[name] = (known[0], housekeeping)
 
 
 def _known_queue(step: Step, app: str, name: str) -> tuple[int, int] | None:

@@ -38,7 +38,7 @@ class Memo:
     """What a connection remembers of committed rows, to save look-ups. Forgotten whenever something is rolled back."""
 
     queues: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Queue numbers and whether the queue had housekeeping jobs only, by name."""
+    """Queue numbers, and which kind of jobs the queue has had, by name."""
     held: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """Where the jobs are that this connection handed out, and which claim settled them before, by id."""
 

@@ -33,7 +33,7 @@ CREATE TABLE wf_queue (
   queue INTEGER PRIMARY KEY,
   app TEXT NOT NULL,
   name TEXT NOT NULL,
-  housekeeping INTEGER NOT NULL,     -- 1 while it never had a job of the users'
+  housekeeping INTEGER NOT NULL,     -- 0: has had the users' jobs, 1: only the product's own, 2: none yet
   UNIQUE (app, name)
 ) STRICT;
 

@@ -111,6 +111,12 @@ class TestCounts:
         assert {queue: count.waiting for queue, count in (await store.jobs.counts()).items()} == {"q": 2, "own": 1}
         assert (await store.jobs.counts())["q"].prioritized == 1
 
+    async def test_a_queue_to_which_nothing_was_added_is_not_listed(self, store: Store) -> None:
+        await store.jobs.enqueue([job("a", queue="own", housekeeping=True)])
+        await store.jobs.enqueue([job("a", queue="q"), job("a", queue="own")])
+        assert list(await store.jobs.counts()) == ["own"]
+        assert await store.jobs.counts(housekeeping=False) == {}
+
     async def test_a_queue_that_had_jobs_is_still_listed(self, store: Store, clock: ManualClock) -> None:
         await store.jobs.enqueue(jobs("a"))
         await store.jobs.settle([ended(record) for record in await claim(store)])

@@ -46,7 +46,8 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Project:
     async def fill(store: Store) -> None:
         now = await store.now_ms()
         for each in (
-            record("late", Every(HOUR_MS), now - 2 * HOUR_MS),
+            # Its slots are whole hours from now, whatever the minute: two hours ago, one hour ago, now, in an hour.
+            record("late", Every(HOUR_MS, offset_ms=now % HOUR_MS), now - 2 * HOUR_MS),
             record("paused", Every(HOUR_MS), now - 2 * HOUR_MS),
             record("newer", CronTiming("at tea time"), now + HOUR_MS),
             record("by-hand", Manual(), None),

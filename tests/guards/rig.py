@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from workfleet.app.compile import around
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event
@@ -19,6 +21,11 @@ from workfleet.ports.guards import Call
 from workfleet.ports.stores import Store
 from workfleet.stores.open import open_store
 from workfleet.testing.clock import TestClock
+
+
+class Point(Struct):
+    x: int
+
 
 NOW = 1_800_000_000_000
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -21,8 +22,10 @@ Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
+def path() -> Iterator[Path]:
+    """A store's path, short enough that the sockets beside it have room for their names (107 bytes on Linux)."""
+    with TemporaryDirectory(prefix="wf-") as folder:
+        yield Path(folder) / "store.db"
 
 
 @pytest_asyncio.fixture

@@ -69,8 +69,8 @@ async def test_a_job_that_fails_for_good_says_how() -> None:
         gone = await fleet.enqueue(Emails.goodbye.job(Welcome(8)))
         await fleet.run_until_idle()
         assert [(end.id, end.outcome, end.error) for end in fleet.failed] == [
-            (gone.id, "failed", "the mail server is down"),
-            (ref.id, "failed", "the mail server is down"),
+            (gone.id, "failed", "ConnectionError: the mail server is down"),
+            (ref.id, "failed", "ConnectionError: the mail server is down"),
         ]
         with pytest.raises(JobFailed, match="the mail server is down"):
             await ref.result()

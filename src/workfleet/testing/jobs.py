@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -23,8 +23,10 @@ class Said:
     def log(self, line: str) -> None:
         self.lines.append(line)
 
-    async def progress(self, value: object) -> None:
+    def progress(self, value: object) -> Awaitable[None]:
+        # Kept at once, also when nobody awaits it: a plain `def` handler cannot.
         self.progress_values.append(value)
+        return _done()
 
     def cancelled(self) -> bool:
         return self._cancelled
@@ -68,3 +70,11 @@ def said(job: Job[Any]) -> Said:
     if not isinstance(port, Said):
         raise UsageError(f"job {job.id} was not made by workfleet.testing.job: a fleet keeps what it says in its store")
     return port
+
+
+class _done:  # noqa: N801 - used as a value
+    """Awaitable, and nothing to wait for."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield

@@ -27,17 +27,15 @@ def add_jobs(step: Step, app: str, jobs: Sequence[JobRecord], *, call: str | Non
         added = set(range(first, first + len(rows)))
     else:
         added = {seq for (seq,) in step.rows("SELECT seq FROM wf_job WHERE seq >= ?", first)}
-    bodies = [(seq, job.name, job.payload, spec_of(job), call) for seq, job in enumerate(jobs, first) if seq in added]
-    step.insert(_INTO_BODY, bodies)
-    for name, housekeeping in {
-        (job.queue, int(job.housekeeping)) for seq, job in enumerate(jobs, first) if seq in added
-    }:
+    new = [(seq, job) for seq, job in enumerate(jobs, first) if seq in added]
+    step.insert(_INTO_BODY, [(seq, job.name, job.payload, spec_of(job), call) for seq, job in new])
+    for name, housekeeping in {(job.queue, int(job.housekeeping)) for _, job in new}:
         _note_use(step, app, name, housekeeping)
     step.topics.update(queue_topic(job.queue) for job in jobs)
     answers: list[Enqueued] = []
     known: set[str] = set()
     for seq, job in enumerate(jobs, first):
-        answer = Enqueued(job.id, created=True) if seq in added else _there(step, app, job, call, known)
+        answer = Enqueued(job.id, created=True) if seq in added else _there(step, app, seq, job, call, known)
         answers.append(answer)
         known.add(answer.id)
     return answers
@@ -94,10 +92,12 @@ def _known_queue(step: Step, app: str, name: str) -> tuple[int, int] | None:
     return known
 
 
-def _there(step: Step, app: str, job: JobRecord, call: str | None, known: set[str]) -> Enqueued:
-    """The answer for a job that was not inserted: another one has its id or its unique key."""
-    found = "SELECT b.call FROM wf_job j LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.app = ? AND j.id = ?"
-    same = step.row(found, app, job.id)
+def _there(step: Step, app: str, seq: int, job: JobRecord, call: str | None, known: set[str]) -> Enqueued:
+    """The answer for a job that was not inserted: another one has its id or its unique key, and was there before it."""
+    found = """
+        SELECT b.call FROM wf_job j LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.app = ? AND j.id = ? AND j.seq < ?
+    """
+    same = step.row(found, app, job.id, seq)
     if same is not None:
         return Enqueued(job.id, created=call is not None and same[0] == call and job.id not in known)
     holder = "SELECT id FROM wf_job WHERE app = ? AND unique_key = ? AND unique_key IS NOT NULL AND state < 5"

@@ -31,7 +31,10 @@ _FINISHED = """
 SELECT queue, state, count(*) FROM wf_job INDEXED BY wf_job_finished
 WHERE state > 4 AND housekeeping <= ? GROUP BY queue, state
 """
-_OLDEST_LIFO = "SELECT min(due_ms) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ? AND lifo = 1 AND state < 2"
+_OLDEST_LIFO = """
+SELECT min(due_ms) FROM wf_job INDEXED BY wf_job_ready
+WHERE queue = ?1 AND lifo = 1 AND priority = 0 AND housekeeping <= ?2 AND state < 2
+"""
 _OLDEST = """
 WITH RECURSIVE level (priority) AS (
   SELECT (SELECT min(priority) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ?1 AND lifo = 0 AND state < 2)
@@ -40,8 +43,10 @@ WITH RECURSIVE level (priority) AS (
           WHERE j.queue = ?1 AND j.lifo = 0 AND j.priority > level.priority AND j.state < 2)
   FROM level WHERE level.priority IS NOT NULL
 )
-SELECT min((SELECT min(j.due_ms) FROM wf_job j INDEXED BY wf_job_ready
-            WHERE j.queue = ?1 AND j.lifo = 0 AND j.priority = level.priority AND j.state < 2)) FROM level
+SELECT min((
+  SELECT min(j.due_ms) FROM wf_job j INDEXED BY wf_job_ready
+  WHERE j.queue = ?1 AND j.lifo = 0 AND j.priority = level.priority AND j.housekeeping <= ?2 AND j.state < 2
+)) FROM level
 """
 """The first of each priority is the oldest of it: as many look-ups as there are priorities, however many jobs."""
 
@@ -113,10 +118,10 @@ def count_jobs(step: Step, app: str, *, housekeeping: bool) -> dict[str, JobCoun
             counts[queue] |= {"delayed": count, "retrying": retrying}
     for queue, found in counts.items():
         if found.get("waiting") or found.get("prioritized"):
-            found["oldest_ready_ms"] = _oldest(step, queue)
+            found["oldest_ready_ms"] = _oldest(step, queue, with_own)
     return {names[queue]: msgspec.convert(found, JobCounts) for queue, found in counts.items()}
 
 
-def _oldest(step: Step, queue: int) -> int | None:
-    found = [row[0] for query in (_OLDEST_LIFO, _OLDEST) for row in step.rows(query, queue) if row[0] is not None]
-    return min(found, default=None)
+def _oldest(step: Step, queue: int, with_own: int) -> int | None:
+    rows = step.rows(_OLDEST_LIFO, queue, with_own) + step.rows(_OLDEST, queue, with_own)
+    return min((due_ms for (due_ms,) in rows if due_ms is not None), default=None)

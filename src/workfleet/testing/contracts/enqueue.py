@@ -134,6 +134,12 @@ class TestUniqueKeys:
         assert await store.jobs.enqueue(twice, call="c1") == first
         assert await store.jobs.enqueue(twice, call="c1") == first
 
+    async def test_jobs_of_a_call_are_added_one_after_the_other(self, store: Store) -> None:
+        await store.jobs.enqueue([job("a", unique_key="k")])
+        answers = await store.jobs.enqueue([job("b", unique_key="k"), job("b", payload=b"2")], call="c1")
+        assert answers == [Enqueued("a", created=False), Enqueued("b", created=True)]
+        assert (await stored(store, "b")).payload == b"2"
+
     async def test_fifty_at_once_make_one_job_and_all_get_its_id(self, store: Store) -> None:
         calls = [store.jobs.enqueue([job(f"j{n}", unique_key="k")], call=f"c{n}") for n in range(50)]
         answers = [answer for (answer,) in await asyncio.gather(*calls)]

@@ -100,16 +100,20 @@ class TestCounts:
         await store.jobs.enqueue([job("b", lifo=True), job("c")])
         assert (await store.jobs.counts())["q"].oldest_ready_ms == now
 
-    async def test_without_the_products_own_jobs(self, store: Store) -> None:
-        own = [job("h1"), job("h2", queue="own"), job("h3", delay_ms=9), job("h4", priority=2)]
+    async def test_without_the_products_own_jobs(self, store: Store, clock: ManualClock) -> None:
+        own = [job("h1"), job("h2", queue="own"), job("h3", delay_ms=900), job("h4", priority=2), job("h5", lifo=True)]
         for each in own:
             each.housekeeping = True
-        await store.jobs.enqueue([*own, job("a")])
+        await store.jobs.enqueue(own)
+        await clock.advance(5)
+        await store.jobs.enqueue([job("a")])
         assert await store.jobs.counts(housekeeping=False) == {
-            "q": JobCounts(waiting=1, oldest_ready_ms=(await store.jobs.counts())["q"].oldest_ready_ms)
+            "q": JobCounts(waiting=1, oldest_ready_ms=await store.now_ms())
         }
-        assert {queue: count.waiting for queue, count in (await store.jobs.counts()).items()} == {"q": 2, "own": 1}
-        assert (await store.jobs.counts())["q"].prioritized == 1
+        assert await store.jobs.counts() == {
+            "q": JobCounts(waiting=3, prioritized=1, delayed=1, oldest_ready_ms=await store.now_ms() - 5),
+            "own": JobCounts(waiting=1, oldest_ready_ms=await store.now_ms() - 5),
+        }
 
     async def test_a_queue_to_which_nothing_was_added_is_not_listed(self, store: Store) -> None:
         await store.jobs.enqueue([job("a", queue="own", housekeeping=True)])

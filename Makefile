@@ -55,7 +55,7 @@ clean: ## remove environments, caches and builds (not the example's data)
 	@rm -rf .venv .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-clean-example: ## forget what the example did: its data, with the photos you added, and its store
+clean-example: ## forget what the example did: its data and its store (the inbox stays)
 	@rm -rf examples/media/data examples/media/.workfleet .workfleet
 
 env-example:

@@ -1,7 +1,7 @@
 """Resources of a process and of a run that tell when they are opened and closed, and handlers that take them."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dishka import Provider, Scope, provide
 
@@ -11,9 +11,6 @@ from workfleet import (
     Module,
     handler,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class Smtp:

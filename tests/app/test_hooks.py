@@ -1,11 +1,12 @@
 """Hooks of an application are called in order, and the settings and options of its modules reach what reads them."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from tests.app.mailing import Log, Resources
 from tests.app.working import Worker, problems, start_problems
 from workfleet import (
     App,
@@ -16,10 +17,6 @@ from workfleet import (
     Module,
     handler,
 )
-
-if TYPE_CHECKING:
-    pass
-from tests.app.mailing import Log, Resources
 
 pytestmark = pytest.mark.usefixtures("project")
 

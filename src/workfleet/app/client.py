@@ -71,7 +71,7 @@ class Session:
 class Client:
     """`async with Client() as client:` the same settings as the workers' decide the store.
 
-    `store` is a URL such as "sqlite:////var/lib/shop/shop.db"; `app` is the application's name. Without them the
+    `store` is a URL such as "sqlite:///var/lib/shop/shop.db"; `app` is the application's name. Without them the
     settings say (`WORKER_STORE`, `WORKER_APP_NAME`), or the one store that `workfleet run` made in this project."""
 
     def __init__(self, store: str | None = None, *, app: str | None = None) -> None:

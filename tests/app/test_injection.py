@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from dishka import Provider, Scope, provide
 
+from tests.app.mailing import Emails, Log, Session, app_of
 from tests.app.working import Worker, start_problems, until
 from workfleet import (
     App,
@@ -28,7 +29,6 @@ from workfleet.events import JobSettled
 
 if TYPE_CHECKING:
     from decimal import Decimal
-from tests.app.mailing import Emails, Log, Session, app_of
 
 pytestmark = pytest.mark.usefixtures("project")
 

@@ -385,3 +385,11 @@ class MetricsDropped(Event, frozen=True, kw_only=True):
     text: ClassVar[str] = "{count} metric rows were not written: {error}"
     count: int
     error: str
+
+
+class MetricsUnavailable(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "metrics.unavailable"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "{path} cannot be used ({reason}): metrics are kept in memory only. Move the file away"
+    path: str
+    reason: str

@@ -75,7 +75,9 @@ def test_a_name_without_a_handler_is_added_and_said(shop: Project) -> None:
     code, out, err = shop("enqueue", "greetings", "greeet", "1", "--id", "typo")
     assert (code, out) == (0, "typo\n")
     assert "shop has no handler 'greeet' on queue 'greetings', only greet, refuse" in err
-    assert shop("enqueue", "elsewhere", "anything", "--id", "foreign").err == ""
+    other = shop("enqueue", "elsewhere", "anything", "--id", "foreign")
+    assert (other.code, other.out) == (0, "foreign\n")
+    assert other.err == "shop has no handler on queue 'elsewhere': the job waits until one listens to it\n"
     assert show(shop, "foreign")["payload"] is None
 
 
@@ -124,7 +126,11 @@ def test_retry_takes_all_or_none_and_asks_before_many(tmp_path: Path) -> None:
     before = states(project)
     assert before == {"f1": "failed", "f2": "failed", "f3": "failed", "ok": "completed"}
     for arguments, stdin, expected in (
-        (("f1", "nope", "gone"), "", (4, "", "Error: there is no job nope, gone: or its retention is over")),
+        (
+            ("f1", "nope", "gone"),
+            "",
+            (4, "", "Error: there is no job nope, gone: check the id, or its retention is over"),
+        ),
         (("f1", "ok"), "", (2, "", "Error: only a failed job can be retried: ok is completed. Nothing was done")),
         (("f1", "ok", "--dry-run"), "", (2, "", "Error: only a failed job can be retried")),
         (("f1", "f2", "--dry-run"), "", (0, "2 jobs would be retried\n", "")),

@@ -64,7 +64,7 @@ BROKEN = {
         "app.py:3: ",
         78,
     ),
-    "app = 3\n": ("'app' of app.py is a int, not an App", 78),
+    "app = 3\n": ("'app' in app.py is no App but 3", 78),
     "from workfleet import App\nshop = App('shop')\n": ("did you mean app.py:shop?", 78),
 }
 

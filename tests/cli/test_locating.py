@@ -70,7 +70,7 @@ def test_a_settings_file_names_it_from_the_projects_root(locator: str, project: 
     [
         (("-a", "nowhere.py"), "there is no file"),
         (("-a", "nowhere:app"), "the module 'nowhere' is not found"),
-        (("-a", "app.py:other"), "'other' of app.py has no such attribute; did you mean app.py:app?"),
+        (("-a", "app.py:other"), "app.py has no 'other': did you mean app.py:app?"),
     ],
 )
 def test_a_locator_that_leads_nowhere_exits_78(arguments: tuple[str, ...], told: str, project: Project) -> None:

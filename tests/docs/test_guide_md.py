@@ -35,7 +35,8 @@ async def main():
         if hasattr(module, "app"):
             async with Fleet(module.app) as fleet:
                 await drive(name, module, fleet)
-                assert fleet.failed == [], (name, fleet.failed)
+                assert fleet.failed == [] or name == "orders", (name, fleet.failed)
+                print("ran", name)
 
 async def result(fleet, job):
     ref = await fleet.enqueue(job)
@@ -51,6 +52,15 @@ async def drive(name, module, fleet):
     elif name == "orders":
         (archived,) = await result(fleet, module.charge.job(module.Order(3, module.Decimal(9))))
         assert (await fleet.jobs.get(archived)).result == b"3"
+        for total, options, outcome in ((0, {}, "cancelled"), (-1, {}, "failed"), (5, {"tags": ["hold"]}, "snoozed")):
+            ref = await fleet.enqueue(module.charge.job(module.Order(4, module.Decimal(total)), **options))
+            await fleet.travel("1s")
+            assert [each.outcome for each in await fleet.attempts(ref)] == [outcome], (total, outcome)
+        ref = await fleet.enqueue(module.charge.job(module.Order(5, module.Decimal(5)), metadata={"bank": "closed"}))
+        await fleet.travel("9m")
+        assert len(await fleet.attempts(ref)) == 1
+        await fleet.travel("2m")
+        assert len(await fleet.attempts(ref)) == 2
     elif name == "reports":
         await result(fleet, module.weekly.job("acme"))
         assert {each.name for each in await fleet.schedules.list()} == {"nightly", "weekly acme"}
@@ -70,7 +80,6 @@ async def drive(name, module, fleet):
         await fleet.run_until_idle()
         (measured,) = await fleet.runs("measure")
         assert measured.outcome == "completed"
-    print("ran", name)
 
 async def both(app, send):
     # What sends, and a worker that works it off.

@@ -98,3 +98,10 @@ def test_full_jitter_draws_between_nothing_and_the_wait() -> None:
 
 def test_ten_thousand_attempts_stay_at_the_cap() -> None:
     assert exponential("1s", cap="10m", jitter="none").delay_ms(10_000, 0.0) == 600_000
+
+
+def test_a_crash_limit_reached_in_company_fails_after_five_tries_apart() -> None:
+    tries = [after("crashed", job(crashes=2, deferrals=n), in_company=True) for n in range(6)]
+    assert [t.state for t in tries] == [JobState.DELAYED] * 5 + [JobState.FAILED]
+    assert [t.delay_ms for t in tries] == [2_500, 5_000, 10_000, 20_000, 40_000, 0]
+    assert [t.crashes for t in tries] == [2] * 5 + [3]

@@ -266,3 +266,17 @@ def _policy(**facts: Any) -> Any:
 
 async def _fine(_job: Any) -> None:
     return None
+
+
+async def test_a_run_that_cancels_itself_has_failed_an_attempt(rig: Rig) -> None:
+    async def cancels_itself(_job: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(5)
+
+    rig.on(cancels_itself)
+    async with rig:
+        record = await rig.finished(await rig.enqueue("cancels_itself"))
+    assert (record.state, record.attempts_made) == (JobState.FAILED, 2)
+    assert [attempt.outcome for attempt in record.history] == ["failed", "failed"]

@@ -10,7 +10,16 @@ import pytest
 from workfleet.model.jobs import JobRecord, RunOverrides
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import At, Every, Manual, timing
-from workfleet.schedules.due import Due, find_due, fire_of, fire_time_ms, is_live, overlap_key, run_of
+from workfleet.schedules.due import (
+    Due,
+    find_due,
+    fire_of,
+    fire_time_ms,
+    is_live,
+    lies_in_a_wrong_future,
+    overlap_key,
+    run_of,
+)
 from workfleet.testing.clock import instant_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -221,3 +230,16 @@ def test_a_run_takes_everything_of_its_template() -> None:
 )
 def test_what_fires_at_all(facts: dict[str, Any], live: bool) -> None:
     assert is_live(record(EVERY, **facts)) is live
+
+
+@pytest.mark.parametrize("when", [EVERY, CRON], ids=["every", "cron"])
+@pytest.mark.parametrize(
+    ("ahead_ms", "wrong"),
+    [(15 * MINUTE, False), (HOUR + 15 * MINUTE, False), (HOUR + 30 * MINUTE, True), (365 * DAY, True)],
+)
+def test_a_slot_far_ahead_is_the_mark_of_a_wrong_clock(when: Any, ahead_ms: int, *, wrong: bool) -> None:
+    assert lies_in_a_wrong_future(record(when, NOON + ahead_ms), NOON) is wrong
+
+
+def test_once_in_the_far_future_is_right() -> None:
+    assert not lies_in_a_wrong_future(record(At(NOON + 365 * DAY), NOON + 365 * DAY), NOON)

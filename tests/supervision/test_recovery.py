@@ -62,17 +62,27 @@ def yard() -> Yard:
 
 async def test_a_crash_is_counted_and_the_third_fails_the_job(yard: Yard) -> None:
     yard.store.jobs.add("first", worker="w1")
-    yard.store.jobs.add("third", worker="w1", crashes=2)
+    yard.store.jobs.add("third", worker="w3", crashes=2)
     yard.store.jobs.add("other", worker="w2")
-    assert await yard.recover("w1") == 2
+    assert [await yard.recover(worker) for worker in ("w1", "w3")] == [1, 1]
     assert yard.states() == {"first": ("waiting", 1), "third": ("failed", 3), "other": ("active", 0)}
     failure = yard.store.jobs.records["third"].failure
-    assert (failure.code, failure.message) == ("crashed", "worker w1 was killed by SIGKILL")
+    assert (failure.code, failure.message) == ("crashed", "worker w3 was killed by SIGKILL")
     told = [(event.id, event.worker, event.how, event.state) for event in yard.published.of(JobRecovered)]
     assert told == [
         ("first", "w1", "worker w1 was killed by SIGKILL", "waiting"),
-        ("third", "w1", "worker w1 was killed by SIGKILL", "failed"),
+        ("third", "w3", "worker w3 was killed by SIGKILL", "failed"),
     ]
+
+
+async def test_in_company_nobody_knows_who_did_it_so_the_suspects_are_tried_apart(yard: Yard) -> None:
+    yard.store.jobs.add("poison", worker="w1", crashes=2)
+    yard.store.jobs.add("innocent", worker="w1", crashes=2)
+    assert await yard.recover("w1") == 2
+    assert yard.states() == {"poison": ("delayed", 2), "innocent": ("delayed", 2)}
+    outcomes = [settlement.outcome for settlement in yard.store.jobs.settlements]
+    assert [(outcome.code, outcome.deferrals) for outcome in outcomes] == [("crashed", 1), ("crashed", 1)]
+    assert all(0 <= outcome.delay_ms <= 5_000 for outcome in outcomes)
 
 
 async def test_what_is_given_back_counts_as_nothing(yard: Yard) -> None:

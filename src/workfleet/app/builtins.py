@@ -125,7 +125,7 @@ class BuiltIns(Provider):
         return make_locks(session, settings, self._basis.board)
 
     async def metric_store(self, settings: MetricsSettings) -> AsyncIterator[MetricStore]:
-        store = await open_metric_store(self._basis.composition, settings)
+        store = await open_metric_store(self._basis.composition, settings, self._basis.bus.publish)
         yield store
         await store.close()
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from workfleet.events import Event
+from workfleet.errors import StoreUnavailable
+from workfleet.events import Event, MetricsUnavailable
 from workfleet.health.process import OwnProcess
 from workfleet.observe.metrics.flusher import MetricsFlusher
 from workfleet.observe.metrics.memory import MemoryMetricStore
@@ -24,14 +25,22 @@ from .composition import Composition
 from .policies import milliseconds
 
 
-async def open_metric_store(composition: Composition, settings: MetricsSettings) -> MetricStore:
+async def open_metric_store(
+    composition: Composition, settings: MetricsSettings, publish: Callable[[Event], None]
+) -> MetricStore:
     """The metric store of these settings: a file beside the job store, or memory. A job store in memory has no file
     beside it, so its metrics are in memory too."""
     store = urlsplit(composition.store_url)
     name = settings.app_name or composition.app.name
     if settings.storage == "memory" or store.scheme != "sqlite":
         return MemoryMetricStore()
-    return await SqliteMetricStore.open(metrics_path(Path(unquote(store.path))), name)
+    path = metrics_path(Path(unquote(store.path)))
+    try:
+        return await SqliteMetricStore.open(path, name)
+    except StoreUnavailable as error:
+        # Metrics are not worth a single job: they are kept in memory until somebody has looked at the file.
+        publish(MetricsUnavailable(path=str(path), reason=error.reason))
+        return MemoryMetricStore()
 
 
 def metric_services(

@@ -144,13 +144,14 @@ class Runtime:
         table = await build_handlers(composition, compiler, self.definitions, scheduler, self.options.queues)
         self.table = table
         reaper = self._reaper()
-        await reaper.bury()
         await call_hooks(composition.modules, "bootstrap", self.container)
         stored = await self._announce(scheduler)
         if composition.core.scheduler_enabled:
             await self._run_at_start(stored)
         await self._make_services(table, reaper)
+        # Registered before it takes anything over: killed in between, it is found to be dead itself.
         await self.store.fleet.register(self._record)
+        await reaper.bury()
         self._start_services()
         self.ready = True
         publish(WorkerReady(worker=self.options.worker, queues=", ".join(sorted(table.queues)) or "no queue"))
@@ -214,7 +215,11 @@ class Runtime:
         self.problems += await end_hooks(begun, "shutdown", self.container, hooks_ms) if begun else []
         if self._container is not None:
             container, self._container = self._container, None
-            self.problems += await close_graph(container)
+            try:
+                async with asyncio.timeout(max(hooks_ms, 1_000) / 1000):
+                    self.problems += await close_graph(container)
+            except TimeoutError:
+                self.problems.append("resources of the application did not close in time: see what its providers yield")
         self.threads.shutdown()
 
     def _reaper(self) -> Reaper:

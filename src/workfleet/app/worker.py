@@ -155,10 +155,15 @@ def main() -> None:
     leave_signals_to_parent()
     dump_on_signal()
     configure_logs(LogSettings())
-    code = run_loop(lambda: Worker(order).run())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+
+    async def run() -> None:
+        code = await Worker(order).run()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # From inside the loop: closing it would wait for threads and tasks that user code has left running.
+        os._exit(code)
+
+    run_loop(run)
 
 
 if __name__ == "__main__":

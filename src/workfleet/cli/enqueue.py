@@ -11,7 +11,7 @@ import click
 from ..app.loops import run_loop
 from ..app.registry import HandlerEntry
 from ..enqueueing import payload_type
-from ..errors import ConfigError, PayloadRejected
+from ..errors import ConfigError, PayloadRejected, UsageError
 from ..jobref import JobRef
 from ..model.jobtypes import JobType, NewJob
 from ..model.options import JobOptions
@@ -94,7 +94,10 @@ def _job(target: Target, queue: str, name: str, value: Any, options: JobOptions)
     for entry in _handlers(target, queue):
         if entry.name == name:
             return NewJob(entry.job.on(queue), _typed(entry, value), options)
-    return NewJob(JobType(name, object, object, queue=queue), value, options)
+    try:
+        return NewJob(JobType(name, object, object, queue=queue), value, options)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _tell_if_unknown(target: Target, queue: str, name: str) -> None:

@@ -35,6 +35,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     follow_up: tuple[JobRecord, ...] = ()
     failure: Failure | None = None
     after_ms: int | None = None
+    in_company: bool = False
+    """Of a crash: other jobs ran in the same process, so nobody knows which of them ended it."""
 
 
 class RunPolicy(Struct, frozen=True, kw_only=True):
@@ -72,6 +74,9 @@ class Settlement(Struct, frozen=True):
 
 DEFER_MS = 5_000
 """A job whose name nobody knows is put back this long: a rolling deploy may bring its handler."""
+
+_SUSPICIONS, _APART_MS = 5, 2_500
+"""How often a job that reached its crash limit in company is tried apart, and the first spread of these tries."""
 
 GIVE_BACK = Ended(kind="given_back")
 
@@ -116,6 +121,10 @@ def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw
         return outcome(JobState.DELAYED, "snoozed", delay_ms=ended.after_ms or 0)
     if ended.kind == "crashed":
         crashes += 1
+        if crashes >= policy.max_crashes and ended.in_company and deferrals < _SUSPICIONS:
+            # One job may be taking the others down. Apart, each shows by itself what it does.
+            deferrals, crashes = deferrals + 1, policy.max_crashes - 1
+            return outcome(JobState.DELAYED, "crashed", delay_ms=round(draw * _APART_MS * 2**deferrals))
         if crashes >= policy.max_crashes:
             return outcome(JobState.FAILED, "crashed")
         return outcome(ready, "crashed")

@@ -14,6 +14,7 @@ OnOutput = Callable[[str, Stream, int], None]
 KEPT: Final = 1 << 16
 _LONGEST_LINE: Final = 1 << 14
 _CHUNK: Final = 1 << 16
+_LAST_CHUNKS: Final = 16
 
 
 class Output:
@@ -37,8 +38,10 @@ class Output:
 
     def close(self) -> None:
         """Reads what is there and stops, whoever may still hold the other end."""
-        while not self.ended.done() and self._readable():
-            pass
+        # At most so much: a descendant that writes for ever must not hold up who is only tidying away a dead child.
+        for _ in range(_LAST_CHUNKS):
+            if self.ended.done() or not self._readable():
+                break
         if not self.ended.done():
             self._end()
 

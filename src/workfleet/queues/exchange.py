@@ -116,7 +116,7 @@ class Exchange:
         if not await self._settled_within(deadline_s):
             for held in self._held.values():
                 if held.task is not None:
-                    held.task.cancel()
+                    self._runner.stop(held.task)
             # Cancelled code gets a moment for its `finally`; what cannot be ended stays on the board.
             await self._settled_within(_GRACE_S)
         return self.totals["given_back"]
@@ -125,7 +125,7 @@ class Exchange:
         """The claim is somebody else's by now: end its run. Its settlement will be refused, which tells so."""
         held = self._held.get(claim)
         if held is not None and held.task is not None:
-            held.task.cancel()
+            self._runner.stop(held.task)
 
     def wake(self) -> None:
         """There may be work: claim at once."""

@@ -4,6 +4,8 @@ Whoever saw the end calls it: the supervisor at once, the reaper for what nobody
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -39,8 +41,9 @@ async def recover(
         if not records:
             return recovered
         reasons = [how.replace("{worker}", record.worker or "?") for record in records]
+        crowd = Counter(record.worker for record in records)
         settlements = [
-            _settlement(record, reason, policy, clock.now_ms(), given_back=given_back)
+            _settlement(record, reason, policy, clock.now_ms(), given_back=given_back, company=crowd[record.worker] > 1)
             for record, reason in zip(records, reasons, strict=True)
         ]
         settled = await jobs.settle(settlements)
@@ -53,10 +56,12 @@ async def recover(
         request = msgspec.structs.replace(request, token=new_token())
 
 
-def _settlement(record: JobRecord, how: str, policy: RunPolicy, now_ms: int, *, given_back: bool) -> Settlement:
-    ended = GIVE_BACK if given_back else Ended(kind="crashed", failure=Failure("crashed", how))
-    # No jitter: a crashed job is ready at once, so the draw decides nothing.
-    return Settlement(record.claim, decide(ended, record, policy, now_ms=now_ms, draw=0.0))
+def _settlement(
+    record: JobRecord, how: str, policy: RunPolicy, now_ms: int, *, given_back: bool, company: bool
+) -> Settlement:
+    crashed = Ended(kind="crashed", failure=Failure("crashed", how), in_company=company)
+    ended = GIVE_BACK if given_back else crashed
+    return Settlement(record.claim, decide(ended, record, policy, now_ms=now_ms, draw=random.random()))
 
 
 def _recovered(record: JobRecord, how: str, settlement: Settlement) -> JobRecovered:

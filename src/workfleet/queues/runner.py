@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from weakref import WeakSet
 
 from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
 from workfleet.events import Event, JobClaimed
@@ -43,6 +44,7 @@ class Runner:
         unknown: RunPolicy,
     ) -> None:
         self._handlers, self._jobs, self._clock = handlers, jobs, clock
+        self._asked: WeakSet[asyncio.Task[object]] = WeakSet()
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
 
     def deadline_ms(self, record: JobRecord) -> int:
@@ -56,6 +58,11 @@ class Runner:
     def give_back(self, record: JobRecord) -> Settlement:
         """The settlement of a job that did not run."""
         return self._settlement(GIVE_BACK, record, self._unknown)
+
+    def stop(self, task: asyncio.Task[Settlement | None]) -> None:
+        """Ask a run to stop: its job is given back. A cancellation that nobody asked for is the job's own failure."""
+        self._asked.add(task)
+        task.cancel()
 
     async def run(self, record: JobRecord) -> Settlement | None:
         """Run a claimed job. None: its code cannot be ended, so only the end of this process may give the job back."""
@@ -100,7 +107,7 @@ class Runner:
                 value = await handler.invoke(job)
             ended = _finished(record, handler, value)
         except asyncio.CancelledError as error:
-            ended = _cancelled(error)
+            ended = self._cancelled(error)
         except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
             ended = raised(error)
         # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.
@@ -135,6 +142,14 @@ class Runner:
         ended = raised(come.error)
         # What stopped because it was asked to has not failed: it runs again elsewhere.
         return GIVE_BACK if asked and ended.kind in ("raised", "retry") else ended
+
+    def _cancelled(self, error: asyncio.CancelledError) -> Ended:
+        """Asked to stop is a give-back; a run that cancels itself, or raises CancelledError, has failed."""
+        task = asyncio.current_task()
+        assert task is not None
+        while task.cancelling():
+            task.uncancel()
+        return GIVE_BACK if task in self._asked else Ended(kind="raised", failure=failure_of(error))
 
     def _job(self, record: JobRecord, handler: Handler, policy: RunPolicy, run: Run) -> Job[object]:
         timeout_ms = policy.timeout_ms
@@ -178,15 +193,6 @@ def _finished(record: JobRecord, handler: Handler, value: object) -> Ended:
     except Exception as error:  # noqa: BLE001 - serializers are user code too
         return Ended(kind="failed", failure=failure_of(error))
     return Ended(kind="returned", result=returned.result, follow_up=returned.follow_up)
-
-
-def _cancelled(error: asyncio.CancelledError) -> Ended:
-    """Cancelled from outside is a give-back; a handler that raises CancelledError by itself has failed."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        task.uncancel()
-        return GIVE_BACK
-    return Ended(kind="raised", failure=failure_of(error))
 
 
 def _timed_out(policy: RunPolicy) -> Ended:

@@ -16,6 +16,19 @@ GRACE_MS = 60_000
 _COUNT_LIMIT = 10_000
 
 
+_AHEAD_MS = 3_600_000
+"""How far ahead of the next slot a stored one may be before it is taken for the mark of a clock that was wrong."""
+
+
+def lies_in_a_wrong_future(record: ScheduleRecord, now_ms: int) -> bool:
+    """Whether the stored next slot is beyond what the schedule itself would choose, by more than clocks differ: the
+    store's clock was ahead when it was computed, and the schedule would stand still until that time comes."""
+    if record.next_due_ms is None:
+        return False
+    following = record.timing.next_after(now_ms + _AHEAD_MS)
+    return following is not None and following < record.next_due_ms
+
+
 @dataclass(frozen=True)
 class Due:
     """The slots that are due: the one to run (None: none, by policy), how many are passed over, and what comes next."""

@@ -11,7 +11,7 @@ from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import ScheduleStore
 
-from .due import find_due, fire_of, fire_time_ms, is_live
+from .due import find_due, fire_of, fire_time_ms, is_live, lies_in_a_wrong_future
 
 _BATCH = 100
 _RETRY_S = 1.0
@@ -64,6 +64,9 @@ class Scheduler:
         fires, next_ms = list[Fire](), now + self._poll_ms
         for record in records:
             try:
+                if lies_in_a_wrong_future(record, now):
+                    fires.append(self._re_anchored(record, now))
+                    continue
                 due, fires_at = find_due(record, now), fire_time_ms(record)
             except CronError as error:
                 self._tell_unusable(record, error)
@@ -75,6 +78,14 @@ class Scheduler:
         for start in range(0, len(fires), _BATCH):
             await self._fire(fires[start : start + _BATCH], now)
         return 0 if fires else max(next_ms - now, 1)
+
+    def _re_anchored(self, record: ScheduleRecord, now: int) -> Fire:
+        """A fire that runs nothing and brings the schedule back from a future that a wrong clock had put it into."""
+        assert record.next_due_ms is not None
+        reason = "the store's clock was ahead when it was computed; the schedule goes on from now"
+        self._publish(ScheduleSkipped(schedule=record.name, slot_ms=record.next_due_ms, reason=reason))
+        following = record.timing.next_after(now)
+        return Fire(schedule=record.name, slot_ms=record.next_due_ms, next_due_ms=following, job=None)
 
     async def _fire(self, batch: list[Fire], now: int) -> None:
         self._unanswered = batch

@@ -40,6 +40,11 @@ class TestReading:
         assert ids(await store.jobs.find(JobQuery(states=(JobState.WAITING,), queue="r"))) == "c"
         assert ids(await store.jobs.find(JobQuery(states=()))) == ""
 
+    async def test_find_leaves_out_the_products_own_when_told(self, store: Store) -> None:
+        await store.jobs.enqueue([job("a"), job("b", housekeeping=True)])
+        assert ids(await store.jobs.find(JobQuery())) == "b a"
+        assert ids(await store.jobs.find(JobQuery(housekeeping=False))) == "a"
+
     async def test_logs_of_nobody_are_empty(self, store: Store) -> None:
         assert await store.jobs.logs("nobody") == []
 

@@ -389,17 +389,3 @@ async def test_an_outage_leaves_out_a_slot_of_a_process_schedule() -> None:
     await turns()
     serving.cancel()
     assert [(job.slot_ms or 0) - NOON for job in await process.jobs()] == [60 * SECOND]
-
-
-async def test_a_schedule_in_a_wrong_clocks_future_comes_back() -> None:
-    process = await Process.on_memory()
-    year_ms = 365 * 86_400_000
-    await process.store.schedules.put(record(when=Every(MINUTE), due=NOON + year_ms), replace=False)
-    await process.scheduler.fire_due()
-    (stored,) = await process.store.schedules.all()
-    assert stored.next_due_ms == NOON + 60_000
-    assert await process.jobs() == []
-    assert [event.slot_ms for event in process.told(ScheduleSkipped)] == [NOON + year_ms]
-    process.at(NOON + 60_000)
-    await process.scheduler.fire_due()
-    assert [job.slot_ms for job in await process.jobs()] == [NOON + 60_000]

@@ -41,7 +41,8 @@ async def recover(
         if not records:
             return recovered
         reasons = [how.replace("{worker}", record.worker or "?") for record in records]
-        crowd = Counter(record.worker for record in records)
+        # The product's own jobs are above suspicion.
+        crowd = Counter(record.worker for record in records if not record.housekeeping)
         settlements = [
             _settlement(record, reason, policy, clock.now_ms(), given_back=given_back, company=crowd[record.worker] > 1)
             for record, reason in zip(records, reasons, strict=True)

@@ -126,7 +126,7 @@ def test_the_tables_name_every_option() -> None:
     for options in (HandlerOptions, JobOptions, ProcessOptions):
         assert options.__optional_keys__ <= named, options
     assert ScheduleOptions.__optional_keys__ <= inline
-    assert "/work/" not in DOCUMENT
+    assert "/home/" not in DOCUMENT
     assert "sqlite:////" not in DOCUMENT
 
 

@@ -108,10 +108,10 @@ def test_what_cannot_start(
 
 
 def test_an_application_that_fails_at_the_start_is_told_with_its_place(bare: Project) -> None:
-    bare.write("app.py", "from workfleet import App\n\napp = App('a')\nboom()\n")
+    bare.write("app.py", "from workfleet import App\n\napp = App('a')\nzzyzx()\n")
     code, out, err = bare("run", "app.py")
     assert (code, out) == (78, "")
-    place = f"{bare.folder / 'app.py'}:4: NameError: name 'boom' is not defined"
+    place = f"{bare.folder / 'app.py'}:4: NameError: name 'zzyzx' is not defined"
     assert f"Error: the application cannot start: {place}\n(--debug shows the traceback)\n" in err
     assert "Traceback" not in err
     assert "Traceback (most recent call last):" in bare("run", "app.py", "--debug").err

@@ -85,7 +85,8 @@ async def test_an_outage_is_told_once_and_renewal_goes_on_when_it_ends(kept: Kep
     assert 2.5 <= waits[5] <= 5.0
     kept.store.jobs.down = 1
     await kept.run(15)
-    assert kept.store.jobs.renewals == [["a"], ["a"]]
+    # After a jittered wait of up to 5 s, the 15 s have room for one renewal more, or for two.
+    assert kept.store.jobs.renewals in ([["a"]] * 2, [["a"]] * 3)
     assert len(kept.published.of(StoreTrouble)) == 2
 
 

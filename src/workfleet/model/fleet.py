@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 
@@ -15,6 +17,10 @@ class ProcessIdentity(Struct, frozen=True):
     """The kernel's start time of the process, as text; only compared for equality."""
 
 
+Instruction = Literal["quiet", "stop", "recycle"]
+"""What an operator may tell a worker: claim no more; drain and end; drain and be started anew."""
+
+
 class WorkerRecord(Struct, kw_only=True, omit_defaults=True):
     """A worker process of the fleet. `seen_ms` is its last sign of life by the store's clock."""
 
@@ -22,6 +28,10 @@ class WorkerRecord(Struct, kw_only=True, omit_defaults=True):
     identity: ProcessIdentity
     queues: tuple[str, ...] = ()
     release: str = ""
+    instruction: Instruction | None = None
+    """What it was told last."""
+    active: int = 0
+    """Jobs that it ran at its last sign of life."""
     started_ms: int = 0
     seen_ms: int = 0
 

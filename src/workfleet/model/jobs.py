@@ -4,6 +4,7 @@ milliseconds."""
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -61,6 +62,40 @@ class RunOverrides(Struct, frozen=True, omit_defaults=True):
     attempts: int | UnsetType = UNSET
     backoff: Backoff | UnsetType | None = UNSET
     timeout_ms: int | UnsetType | None = UNSET
+    rules: dict[str, Backoff | None] | UnsetType = UNSET
+    """Per exception, by its qualified name ("ValueError", "shop.errors.Declined") or a base class's: the wait before
+    the next attempt, or None for no further one."""
+
+
+class UniqueRule(Struct, frozen=True, omit_defaults=True):
+    """How long a job holds its unique key, and what becomes of a newcomer with the same key.
+
+    The holder's rule says how long: `until` it has finished, or until it is first claimed; with a `window_ms` for that
+    long after it was enqueued, whatever becomes of it. The newcomer's rule says what happens to a holder that was never
+    claimed: `keep` it as it is; `replace` its name, payload and what else was said at enqueue, but not its place in the
+    order; or `debounce`: replace it and start its delay anew. A holder that was claimed is always kept."""
+
+    until: Literal["finished", "started"] = "finished"
+    window_ms: int = 0
+    on_conflict: Literal["keep", "replace", "debounce"] = "keep"
+    exclusive: bool = False
+    """With `until` "started": at most one job of the key that was claimed is unfinished. The next is `parked` meanwhile,
+    so that one runs and one waits."""
+
+
+class KeepRule(Struct, frozen=True, omit_defaults=True):
+    """How long a finished job is kept: for `age_ms`, and among the newest `count` of its queue's jobs in that state
+    that have the same rule. None: no such limit."""
+
+    age_ms: int | None = None
+    count: int | None = None
+
+
+class Keep(Struct, frozen=True, omit_defaults=True):
+    """A job's own retention, by the state in which it finishes. None: as all jobs."""
+
+    completed: KeepRule | None = None
+    failed: KeepRule | None = None
 
 
 class Claim(Struct, frozen=True):
@@ -87,7 +122,19 @@ class JobRecord(Struct, kw_only=True, omit_defaults=True):
     due_ms: int = 0
     """When it becomes, or became, ready, by the store's clock. At enqueue: not before this instant (0: at once)."""
     unique_key: str | None = None
-    """At most one unfinished job of the app has this key."""
+    """At most one job of the app holds this key at a time, by its `unique` rule."""
+    unique: UniqueRule = UniqueRule()
+    parked: bool = False
+    """`delayed` until the job that runs under its exclusive key has finished, and until `due_ms`."""
+    group: str = ""
+    """Groups of a queue take turns, and each has limits of its own. Empty: none."""
+    expires_after_ms: int | None = None
+    """Asked for at enqueue. The store turns it into `expires_ms` by its own clock."""
+    expires_ms: int | None = None
+    """It is not started at or after this instant."""
+    keep: Keep = Keep()
+    trace: str | None = None
+    """The trace that enqueued it, as a W3C `traceparent`."""
     schedule: str | None = None
     slot_ms: int | None = None
     housekeeping: bool = False
@@ -102,6 +149,10 @@ class JobRecord(Struct, kw_only=True, omit_defaults=True):
     crashes: int = 0
     deferrals: int = 0
     """How often it was put back because no handler of its name was known."""
+    suspicions: int = 0
+    """How often it was tried apart, because it reached its crash limit in the company of other jobs."""
+    cancel_asked: bool = False
+    """Somebody wants it cancelled while it runs: it is never started again."""
     worker: str | None = None
     token: str | None = None
     lease_until_ms: int | None = None
@@ -120,10 +171,18 @@ class JobRecord(Struct, kw_only=True, omit_defaults=True):
 
 
 class Enqueued(Struct, frozen=True):
-    """The store's answer to one enqueued job: its id, and whether it was created or was there already."""
+    """The store's answer to one enqueued job: its id, and whether it was created or was there already.
+
+    `replaced`: the one that was there has taken the newcomer's payload and options."""
 
     id: str
     created: bool
+    replaced: bool = False
+
+
+CancelAnswer = Literal["cancelled", "asked", "finished", "missing"]
+"""What a cancellation did: the job has failed with the outcome `cancelled`; it runs and its worker is told; it had
+finished and stays as it is; there is no such job."""
 
 
 class JobCounts(Struct, frozen=True):

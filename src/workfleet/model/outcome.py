@@ -24,6 +24,7 @@ EndKind = Literal[
     "skipped",
     "given_back",
     "unknown_job",
+    "expired",
 ]
 
 
@@ -37,6 +38,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     after_ms: int | None = None
     in_company: bool = False
     """Of a crash: other jobs ran in the same process, so nobody knows which of them ended it."""
+    raised: tuple[str, ...] = ()
+    """Of an exception: the qualified names of its class and that class's bases, in the order of their resolution."""
 
 
 class RunPolicy(Struct, frozen=True, kw_only=True):
@@ -47,6 +50,12 @@ class RunPolicy(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     max_crashes: int = 3
     max_deferrals: int = 10
+    rules: dict[str, Backoff | None] = {}
+    """Per exception, by qualified name: the wait before the next attempt, or None for no further one."""
+
+    def backoff_for(self, ended: Ended) -> Backoff | None:
+        """The wait after this end of a run; None when a rule says that it is not tried again."""
+        return next((self.rules[name] for name in ended.raised if name in self.rules), self.backoff)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -60,6 +69,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     attempts_made: int = 0
     crashes: int = 0
     deferrals: int = 0
+    suspicions: int = 0
     follow_up: tuple[JobRecord, ...] = ()
     attempt: Attempt | None = None
     """What is added to the job's history, if anything."""
@@ -83,7 +93,7 @@ GIVE_BACK = Ended(kind="given_back")
 
 def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw: float) -> Outcome:
     """What follows from the end of a run. `draw` is a random number in [0, 1) for the jitter."""
-    made, crashes, deferrals = job.attempts_made, job.crashes, job.deferrals
+    made, crashes, deferrals, suspicions = job.attempts_made, job.crashes, job.deferrals, job.suspicions
     attempt = Attempt(
         number=made + 1,
         outcome=ended.kind,
@@ -103,6 +113,7 @@ def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw
             attempts_made=made,
             crashes=crashes,
             deferrals=deferrals,
+            suspicions=suspicions,
             follow_up=ended.follow_up if code == "completed" else (),
             attempt=None if code == "given_back" else _named(attempt, code),
         )
@@ -113,18 +124,23 @@ def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw
         return outcome(JobState.COMPLETED, "completed", made=made + 1)
     if ended.kind == "skipped":
         return outcome(JobState.COMPLETED, "skipped", made=made + 1)
-    if ended.kind == "given_back":
-        return outcome(ready, "given_back")
     if ended.kind in ("failed", "cancelled"):
         return outcome(JobState.FAILED, ended.kind, made=made + 1)
+    if ended.kind == "expired":
+        return outcome(JobState.FAILED, "expired")
+    if job.cancel_asked:
+        # Whatever else it came to: nobody wants it to run again.
+        return outcome(JobState.FAILED, "cancelled", made=made + 1)
+    if ended.kind == "given_back":
+        return outcome(ready, "given_back")
     if ended.kind == "snoozed":
         return outcome(JobState.DELAYED, "snoozed", delay_ms=ended.after_ms or 0)
     if ended.kind == "crashed":
         crashes += 1
-        if crashes >= policy.max_crashes and ended.in_company and deferrals < _SUSPICIONS:
+        if crashes >= policy.max_crashes and ended.in_company and suspicions < _SUSPICIONS:
             # One job may be taking the others down. Apart, each shows by itself what it does.
-            deferrals, crashes = deferrals + 1, policy.max_crashes - 1
-            return outcome(JobState.DELAYED, "crashed", delay_ms=round(draw * _APART_MS * 2**deferrals))
+            suspicions, crashes = suspicions + 1, policy.max_crashes - 1
+            return outcome(JobState.DELAYED, "crashed", delay_ms=round(draw * _APART_MS * 2**suspicions))
         if crashes >= policy.max_crashes:
             return outcome(JobState.FAILED, "crashed")
         return outcome(ready, "crashed")
@@ -138,9 +154,10 @@ def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw
 
 def _after_failed_attempt(ended: Ended, policy: RunPolicy, failed: Outcome, draw: float) -> Outcome:
     """An exception, a timeout or an asked-for retry: again while attempts are left, else failed."""
-    if failed.attempts_made >= policy.attempts:
+    backoff = policy.backoff_for(ended)
+    if backoff is None or failed.attempts_made >= policy.attempts:
         return failed
-    wait = ended.after_ms if ended.after_ms is not None else policy.backoff.delay_ms(failed.attempts_made, draw)
+    wait = ended.after_ms if ended.after_ms is not None else backoff.delay_ms(failed.attempts_made, draw)
     # No attempt waits in `waiting`: a retry is always `delayed`, so that it never overtakes by accident.
     return Outcome(
         state=JobState.DELAYED,
@@ -150,6 +167,7 @@ def _after_failed_attempt(ended: Ended, policy: RunPolicy, failed: Outcome, draw
         attempts_made=failed.attempts_made,
         crashes=failed.crashes,
         deferrals=failed.deferrals,
+        suspicions=failed.suspicions,
         attempt=failed.attempt,
     )
 

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from .durations import DurationLike, duration_ms
 
-Kind = Literal["fixed", "linear", "exponential"]
+Kind = Literal["fixed", "linear", "exponential", "own"]
 Jitter = Literal["full", "none"]
 
 
 class Backoff(Struct, frozen=True):
     """A wait per failed attempt, in milliseconds: `fixed` first, `linear` first × n, `exponential` first ×
-    factor^(n-1)."""
+    factor^(n-1), `own` what the application's function of that name says."""
 
     kind: Kind
     first_ms: int
@@ -26,10 +26,14 @@ class Backoff(Struct, frozen=True):
     jitter: Jitter = "full"
     factor: float = 2.0
     """Growth of an exponential backoff."""
+    name: str = ""
+    """The function of an `own` backoff. Where nobody knows it, the wait is as by default."""
 
     def delay_ms(self, failed_attempts: int, draw: float) -> int:
         """The wait after the nth failed attempt (from 1). `draw` is a random number in [0, 1)."""
         n = max(failed_attempts, 1)
+        if self.kind == "own":
+            return DEFAULT_BACKOFF.delay_ms(n, draw)
         if self.kind == "fixed":
             wait = self.first_ms
         elif self.kind == "linear":
@@ -58,6 +62,11 @@ def linear(first: DurationLike, *, cap: DurationLike = "1d", jitter: Jitter = "n
 def fixed(first: DurationLike, *, jitter: Jitter = "none") -> Backoff:
     """The same wait every time."""
     return Backoff("fixed", duration_ms(first), max(duration_ms(first), _DAY_MS), jitter)
+
+
+def own_backoff(name: str) -> Backoff:
+    """The waits that a function of the application gives: see `Module(backoffs=…)`."""
+    return Backoff("own", 0, 0, "none", name=name)
 
 
 def backoff_of(value: BackoffLike | None) -> Backoff:

@@ -1,4 +1,4 @@
-"""The store seam: five small Protocols that define what a store is. `workfleet.testing.contracts` checks them.
+"""The store seam: six small Protocols that define what a store is. `workfleet.testing.contracts` checks them.
 
 A store belongs to one app: it sees only that app's jobs, schedules, locks, keys and workers. It applies what it is told
 and holds no policy. Every call is one atomic step. Time is the store's own (`Store.now_ms`).
@@ -13,31 +13,36 @@ Any call may raise `StoreUnavailable`; then nothing of it, or all of it, has hap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from workfleet.model.fleet import LockGrant, LockHeld, WorkerRecord
-from workfleet.model.jobs import Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.fleet import Instruction, LockGrant, LockHeld, WorkerRecord
+from workfleet.model.jobs import CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.limits import QueueLimits, QueueRecord
 from workfleet.model.outcome import Settlement
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 
 
 class Want(Struct, frozen=True):
-    """How many jobs a worker has free slots for on a queue."""
+    """How many jobs a worker has free slots for on a queue. `share` is what the queue gets before any gets more
+    (None: all of `limit`)."""
 
     queue: str
     limit: int
+    share: int | None = None
 
 
 class ClaimRequest(Struct, frozen=True):
-    """Jobs wanted under one new token. `wants` are served in their order."""
+    """Jobs wanted under one new token, `total` at the most. `wants` are served in their order: first each up to its
+    share, then, with what is left, each up to its limit."""
 
     worker: str
     token: str
     lease_ms: int
     wants: tuple[Want, ...]
+    total: int | None = None
 
 
 class TakeOver(Struct, frozen=True):
@@ -70,12 +75,23 @@ class JobQuery(Struct, frozen=True):
     offset: int = 0
     housekeeping: bool = True
     """Whether the product's own jobs (heartbeats, probes) are listed too."""
+    tag: str | None = None
+    group: str | None = None
+    created_from_ms: int | None = None
+    """Created at this instant or later."""
+    created_before_ms: int | None = None
+    """Created before this instant."""
+    text: str | None = None
+    """In the payload's JSON, or in the message or type of the failure; ASCII letters match in either case."""
+    after: tuple[int, str] | None = None
+    """Only what comes after a job in this order, given as its `created_ms` and id: the next page."""
 
 
 class PruneRule(Struct, frozen=True):
     """Which finished jobs to delete: finished more than `age_ms` ago, and beyond the newest `count` of each queue.
 
-    It is about the product's own jobs with `housekeeping`, else about all others."""
+    It is about the product's own jobs with `housekeeping`, else about all others. Jobs that have a rule of their own for
+    the state (`JobRecord.keep`) are not its business: `prune` deletes those by theirs."""
 
     state: JobState
     age_ms: int | None = None
@@ -87,12 +103,13 @@ class JobStore(Protocol):
     """Jobs from enqueue to deletion."""
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
-        """Add jobs, all in one step. A job whose id exists, or whose unique key an unfinished job has, is not added;
-        the answer names the job that is there. A repeat under the same `call` says "created" of what it added.
+        """Add jobs, all in one step. A job whose id exists, or whose unique key is held (`UniqueRule`), is not added;
+        the answer names the job that is there, or that holds the key. A repeat under the same `call` says "created" of
+        what it added.
 
-        Sets `created_ms`, and `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`. The state is
-        `delayed` when due later, `prioritized` with a priority, else `waiting`. Wakes whoever waits for one of the
-        queues."""
+        Sets `created_ms`; `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`; and `expires_ms`: the
+        earlier of now + `expires_after_ms` and the given one. The state is `delayed` when due later or parked,
+        `prioritized` with a priority, else `waiting`. Wakes whoever waits for one of the queues."""
         ...
 
     async def claim(self, request: ClaimRequest) -> list[JobRecord]:
@@ -100,6 +117,11 @@ class JobStore(Protocol):
         out, then first in first out; `prioritized` ones after them, by priority, then first in first out. First in is
         who became ready first (`due_ms`), then who was enqueued first. Delayed jobs that are due have become ready
         before (a store may leave all but the first 1,000 of a queue for the next claim).
+
+        Where a queue has ready jobs of groups, the groups take turns in the order of their names, after the one that was
+        served last, by whichever claim; in a turn a group gets up to its weight. Jobs without a group are one more, "".
+        Nothing is handed out of a paused queue, nor beyond a limit of the queue or the group (`QueueLimits`): what is
+        active counts for concurrency, what was handed out within the window, ended or not, for rates.
 
         A claimed job is `active`, with worker, token, lease end and `started_ms`; its attempt counters are untouched. A
         repeated token gives the jobs it was given and still holds. A job that cannot be decoded fails with the outcome
@@ -112,7 +134,8 @@ class JobStore(Protocol):
         Takes over state, counters, result, failure and the attempt into the history, which keeps the newest
         `HISTORY_LIMIT`; a finished job gets `finished_ms`, a delayed one `due_ms = now + delay_ms` (a delay of 0 makes
         it ready at once, behind those that are). One that is settled as ready (given back, crashed) returns to its
-        place in the order. Lease, worker and token are cleared. A stale claim changes nothing and adds nothing.
+        place in the order. Lease, worker and token are cleared. What its end allows (a parked job, a free slot of a
+        limited queue) becomes ready and wakes in the same step. A stale claim changes nothing and adds nothing.
         """
         ...
 
@@ -150,12 +173,39 @@ class JobStore(Protocol):
         ...
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
-        """When the first delayed job of these queues is due."""
+        """When there may be something to claim from these queues without a wake-up: the first delayed job is due, or
+        a rate lets the next ready job start. Paused queues and parked jobs do not count."""
         ...
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
-        """Make failed jobs ready again, now: as newly enqueued, but with their history and logs. False where not
-        failed, and where an unfinished job has the unique key by now."""
+        """Make failed jobs ready again, now: as newly enqueued, but with their history and logs, and never expired.
+        False where not failed, and where another job holds the unique key by now."""
+        ...
+
+    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
+        """Cancel jobs. One that does not run fails with the outcome `cancelled` and a failure of that code, unrun. One
+        that runs is marked (`cancel_asked`), which wakes `wait_for_cancels`: its worker ends it."""
+        ...
+
+    async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
+        """Which of these jobs are marked as to be cancelled. A read; False for a stale claim."""
+        ...
+
+    async def wait_for_cancels(self, timeout_ms: int) -> bool:
+        """Wait until a running job may have been marked, or the time is over (False). A hint only: ask after."""
+        ...
+
+    async def promote(self, ids: Sequence[str]) -> list[bool]:
+        """Make delayed jobs ready now, at the place that this instant gives them. False where not delayed, or parked.
+        """
+        ...
+
+    async def delete(self, ids: Sequence[str]) -> list[bool]:
+        """Delete jobs with their logs, in any state but active: False for these, and for what is not there."""
+        ...
+
+    async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
+        """Delete jobs of a queue in these states, never active ones, the oldest first. Returns how many."""
         ...
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
@@ -165,6 +215,22 @@ class JobStore(Protocol):
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
         """Wait until one of the queues may have something new, or the time is over (False). A hint only: poll after."""
+        ...
+
+
+class QueueStore(Protocol):
+    """What is kept of queues beside their jobs. A queue that never had a job can be paused and limited as well."""
+
+    async def set_limits(self, limits: Mapping[str, QueueLimits]) -> None:
+        """Replace the limits of these queues, and wake who waits for them."""
+        ...
+
+    async def set_paused(self, queue: str, *, paused: bool) -> bool:
+        """Pause or resume a queue; resuming wakes. False when it was so already."""
+        ...
+
+    async def all(self) -> dict[str, QueueRecord]:
+        """Every queue that has or had jobs, or about which something was said, by name."""
         ...
 
 
@@ -249,8 +315,14 @@ class FleetStore(Protocol):
         """Add or replace a worker's record; sets `started_ms` and `seen_ms`."""
         ...
 
-    async def beat(self, worker_id: str) -> bool:
-        """Set `seen_ms` to now; False when the record is gone."""
+    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
+        """Set `seen_ms` to now, and how many jobs it runs. Returns the record, which has its instruction; None
+        when it is gone."""
+        ...
+
+    async def instruct(self, worker_id: str, instruction: Instruction | None) -> bool:
+        """Tell a worker what to do; None takes it back. It learns so at its next beat. False when there is no such
+        record. `register` clears it."""
         ...
 
     async def workers(self) -> list[WorkerRecord]:
@@ -274,6 +346,8 @@ class Store(Protocol):
     def app(self) -> str: ...
     @property
     def jobs(self) -> JobStore: ...
+    @property
+    def queues(self) -> QueueStore: ...
     @property
     def schedules(self) -> ScheduleStore: ...
     @property

@@ -101,7 +101,7 @@ def test_ten_thousand_attempts_stay_at_the_cap() -> None:
 
 
 def test_a_crash_limit_reached_in_company_fails_after_five_tries_apart() -> None:
-    tries = [after("crashed", job(crashes=2, deferrals=n), in_company=True) for n in range(6)]
+    tries = [after("crashed", job(crashes=2, suspicions=n), in_company=True) for n in range(6)]
     assert [t.state for t in tries] == [JobState.DELAYED] * 5 + [JobState.FAILED]
     assert [t.delay_ms for t in tries] == [2_500, 5_000, 10_000, 20_000, 40_000, 0]
     assert [t.crashes for t in tries] == [2] * 5 + [3]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from workfleet.ids import new_id
 from workfleet.model.jobs import FINISHED, Claim, JobRecord
 from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import RunPolicy
-from workfleet.model.policy import fixed
+from workfleet.model.policy import OwnBackoff, fixed
 from workfleet.payloads.codec import Codec, encode_result
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
@@ -45,23 +44,23 @@ class Notes:
 
     def __init__(self, room: int = 1_000) -> None:
         self.room, self.notes = room, dict[int, Claim]()
-        self.deadlines: dict[int, int] = {}
+        self.timeouts: dict[int, int | None] = {}
         self._next = 0
 
-    def put(self, claim: Claim, *, deadline_ms: int = 0, since_ms: int | None = None) -> int:
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
         if len(self.notes) >= self.room:
             return -1
         self._next += 1
-        self.notes[self._next], self.deadlines[self._next] = claim, deadline_ms
+        self.notes[self._next], self.timeouts[self._next] = claim, timeout_ms
         return self._next
 
-    def set_deadline(self, slot: int, deadline_ms: int) -> None:
-        if slot in self.deadlines:
-            self.deadlines[slot] = deadline_ms
+    def ended(self, slot: int) -> None:
+        if slot in self.timeouts:
+            self.timeouts[slot] = None
 
     def clear(self, slot: int) -> None:
         self.notes.pop(slot, None)
-        self.deadlines.pop(slot, None)
+        self.timeouts.pop(slot, None)
 
 
 @dataclass
@@ -77,6 +76,9 @@ class Rig:
     board: Notes = field(default_factory=Notes)
     events: list[Event] = field(default_factory=list)
     handlers: list[Handler] = field(default_factory=list)
+    weights: dict[str, int] = field(default_factory=dict)
+    total: int | None = None
+    backoffs: dict[str, OwnBackoff] = field(default_factory=dict)
     jobs: Any = None
     """The job store that the exchange sees; None: the real one."""
 
@@ -111,13 +113,15 @@ class Rig:
 
     async def __aenter__(self) -> Rig:
         jobs = self.jobs or self.store.jobs
-        table = HandlerTable(self.handlers, self.concurrency)
+        table = HandlerTable(
+            self.handlers, self.concurrency, weights=self.weights, total=self.total, backoffs=self.backoffs
+        )
         runner = Runner(
             table,
             jobs,
             clock=self.clock,
             publish=self.events.append,
-            bind=lambda _record: nullcontext(),
+            bind=lambda _record: None,
             draw=lambda: 0.5,
             unknown=UNKNOWN,
         )

@@ -93,7 +93,7 @@ def test_guards_below_a_handler_are_unwrapped_and_above_it_are_added() -> None:
         (lambda: handler(atempts=3), TypeError, "handler: unknown option 'atempts'; there are attempts, backoff"),
         (lambda: queue(" "), ValueError, "neither empty nor padded"),
         (lambda: queue("a:b"), ValueError, "a name has no ':'"),
-        (lambda: queue("q", concurrency=0), ValueError, "concurrency=0: it must be 1 or more"),
+        (lambda: queue("q", concurrency=0), ValueError, "concurrency=0: it is 1 to 1,000,000"),
         (lambda: handler()(_no_parameter), TypeError, "_no_parameter: a handler's first parameter is `job: Job"),
         (lambda: handler()(_keywords), TypeError, "_keywords: a handler's first parameter"),
         (lambda: handler("x:" + "y" * 300)(_fine), ValueError, "at most 200 characters"),

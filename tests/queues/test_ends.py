@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 from pydantic import BaseModel, field_validator
 
-from tests.queues.rig import Rig
+from tests.queues.rig import Rig, until
 from workfleet.errors import Cancel, Fail, Retry, Skipped, Snooze
 from workfleet.events import ClaimLost, JobSettled
 from workfleet.model.jobs import JobState
@@ -150,6 +150,7 @@ async def test_a_snoozed_job_comes_back_without_counting_an_attempt(rig: Rig) ->
     rig.on(sleepy)
     async with rig:
         record = await rig.finished(await rig.enqueue("sleepy"))
+        await until(lambda: len(rig.told(JobSettled)) == 4)
     assert runs == [1, 1, 1, 1]
     assert (record.result, record.attempts_made) == (b"4", 1)
     assert [(e.outcome, e.severity()) for e in rig.told(JobSettled)] == [
@@ -245,6 +246,7 @@ async def test_retries_wait_by_the_backoff_and_count(rig: Rig) -> None:
     rig.on(flaky, policy=_policy(attempts=3))
     async with rig:
         record = await rig.finished(await rig.enqueue("flaky"))
+        await until(lambda: len(rig.told(JobSettled)) == 3)
     assert seen == [(1, 3), (2, 3), (3, 3)]
     assert (record.result, record.attempts_made) == (b'"done"', 3)
     assert record.failure is None  # a job that came through has no failure any more; its history keeps them

@@ -99,7 +99,7 @@ async def test_a_claim_that_is_lost_before_its_run_has_begun_runs_nothing(rig: R
 
     class LostAtOnce(Notes):
         def put(self, claim: Claim, **facts: Any) -> int:
-            if not self.deadlines:
+            if not self.timeouts:
                 asyncio.get_running_loop().call_soon(rig.exchange.lose, claim)
             return super().put(claim, **facts)
 

@@ -34,7 +34,7 @@ def board(clock: SteppingClock) -> Iterator[Board]:
 
 
 def test_what_is_noted_is_read_through_another_mapping(board: Board, clock: SteppingClock) -> None:
-    first = board.put(Claim("job-1", "a" * 32), deadline_ms=clock.now_ms() + 5_000)
+    first = board.put(Claim("job-1", "a" * 32), timeout_ms=5_000)
     second = board.put_lock("ledger:müller", "worker:token", ttl_ms=60_000)
     reader = Board.attach(os.dup(board.fd), clock=clock)
     assert reader.slots == 4
@@ -54,12 +54,10 @@ def test_a_claim_counts_from_when_it_was_asked_for(board: Board) -> None:
 
 
 def test_a_deadline_does_not_move_when_the_wall_clock_is_set(board: Board, clock: SteppingClock) -> None:
-    slot = board.put(Claim("a", "t"), deadline_ms=clock.now_ms() + 5_000)
+    slot = board.put(Claim("a", "t"), timeout_ms=5_000)
     clock.wall_ms -= 86_400_000 * 365
     assert board.entries()[0].deadline_ms == 1_005_000
-    board.set_deadline(slot, clock.now_ms() + 7_000)
-    assert board.entries()[0].deadline_ms == 1_007_000
-    board.set_deadline(slot, 0)
+    board.ended(slot)
     assert board.entries()[0].deadline_ms == 0
     assert board.entries()[0].name == "a"
 

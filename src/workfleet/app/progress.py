@@ -12,10 +12,10 @@ _EVERY_S = 1.0
 class NoBoard:
     """Stands where nobody reads a board: what has no place on one is renewed by its own process."""
 
-    def put(self, claim: Claim, *, deadline_ms: int = 0, since_ms: int | None = None) -> int:
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
         return -1
 
-    def set_deadline(self, slot: int, deadline_ms: int) -> None:
+    def ended(self, slot: int) -> None:
         return None
 
     def put_lock(self, name: str, owner: str, *, ttl_ms: int) -> int:

@@ -89,48 +89,50 @@ _SUSPICIONS, _APART_MS = 5, 2_500
 """How often a job that reached its crash limit in company is tried apart, and the first spread of these tries."""
 
 GIVE_BACK = Ended(kind="given_back")
+CANCELLED = Ended(kind="cancelled", failure=Failure("cancelled", "somebody has cancelled it"))
 
 
 def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw: float) -> Outcome:
     """What follows from the end of a run. `draw` is a random number in [0, 1) for the jitter."""
+    if ended.kind == "returned":
+        made = job.attempts_made + 1
+        return Outcome(
+            state=JobState.COMPLETED,
+            code="completed",
+            result=ended.result,
+            attempts_made=made,
+            crashes=job.crashes,
+            deferrals=job.deferrals,
+            suspicions=job.suspicions,
+            follow_up=ended.follow_up,
+            attempt=_attempt(job, "completed", None, now_ms),
+        )
+    if job.cancel_asked and ended.kind != "skipped":
+        # Whatever else it came to: nobody wants it to run again.
+        ended = Ended(kind="cancelled", failure=ended.failure or CANCELLED.failure)
     made, crashes, deferrals, suspicions = job.attempts_made, job.crashes, job.deferrals, job.suspicions
-    attempt = Attempt(
-        number=made + 1,
-        outcome=ended.kind,
-        started_ms=job.started_ms or now_ms,
-        ended_ms=now_ms,
-        worker=job.worker or "",
-        failure=ended.failure,
-    )
 
     def outcome(state: JobState, code: str, *, delay_ms: int = 0, made: int = made) -> Outcome:
         return Outcome(
             state=state,
             code=code,
             delay_ms=delay_ms,
-            result=ended.result if code == "completed" else None,
             failure=ended.failure,
             attempts_made=made,
             crashes=crashes,
             deferrals=deferrals,
             suspicions=suspicions,
-            follow_up=ended.follow_up if code == "completed" else (),
-            attempt=None if code == "given_back" else _named(attempt, code),
+            attempt=None if code == "given_back" else _attempt(job, code, ended.failure, now_ms),
         )
 
     ready = JobState.PRIORITIZED if job.priority else JobState.WAITING
 
-    if ended.kind == "returned":
-        return outcome(JobState.COMPLETED, "completed", made=made + 1)
     if ended.kind == "skipped":
         return outcome(JobState.COMPLETED, "skipped", made=made + 1)
     if ended.kind in ("failed", "cancelled"):
         return outcome(JobState.FAILED, ended.kind, made=made + 1)
     if ended.kind == "expired":
         return outcome(JobState.FAILED, "expired")
-    if job.cancel_asked:
-        # Whatever else it came to: nobody wants it to run again.
-        return outcome(JobState.FAILED, "cancelled", made=made + 1)
     if ended.kind == "given_back":
         return outcome(ready, "given_back")
     if ended.kind == "snoozed":
@@ -176,12 +178,13 @@ def _code(ended: Ended) -> str:
     return {"raised": "failed", "retry": "retry", "timed_out": "timed_out"}[ended.kind]
 
 
-def _named(attempt: Attempt, code: str) -> Attempt:
+def _attempt(job: JobRecord, code: str, failure: Failure | None, now_ms: int) -> Attempt:
+    """What the history keeps of this run."""
     return Attempt(
-        number=attempt.number,
+        number=job.attempts_made + 1,
         outcome=code,
-        started_ms=attempt.started_ms,
-        ended_ms=attempt.ended_ms,
-        worker=attempt.worker,
-        failure=attempt.failure,
+        started_ms=job.started_ms or now_ms,
+        ended_ms=now_ms,
+        worker=job.worker or "",
+        failure=failure,
     )

@@ -28,5 +28,15 @@ def span(name: str, attributes: Mapping[str, object] | None = None) -> Iterator[
         yield
 
 
+def current_trace() -> str | None:
+    """The current span as a W3C `traceparent`, for whatever goes on elsewhere; None: there is none."""
+    if _api is None:
+        return None
+    context = _api.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
 def _attribute(value: object) -> str | bool | int | float:
     return value if isinstance(value, (str, bool, int, float)) else str(value)

@@ -10,13 +10,14 @@ from workfleet.model.jobs import Claim
 class ClaimBoard(Protocol):
     """A worker's notes of its live claims. Writing one takes about a microsecond."""
 
-    def put(self, claim: Claim, *, deadline_ms: int = 0, since_ms: int | None = None) -> int:
-        """Note a claim and its run's deadline in wall time (0: none). `since_ms` is the monotonic instant at which it
-        was asked for. Returns its slot, or -1 when the board is full: then this process itself must renew it."""
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
+        """Note a claim, and that its run must have ended `timeout_ms` from now (None: no deadline). `since_ms` is the
+        monotonic instant at which it was asked for. Returns its slot, or -1 when the board is full: then this process
+        itself must renew it."""
         ...
 
-    def set_deadline(self, slot: int, deadline_ms: int) -> None:
-        """Change a note's deadline (0: none). A slot of -1 does nothing."""
+    def ended(self, slot: int) -> None:
+        """The run has ended: it has no deadline any more. A slot of -1 does nothing."""
         ...
 
     def clear(self, slot: int) -> None:

@@ -1,7 +1,8 @@
 """The worker's one conversation with the store: settle what has ended and claim for the slots that are free, together.
 
 While a call is under way, more runs end and more slots get free, so the next call carries them all: batches form by
-themselves, and a busy worker makes one round trip for many jobs."""
+themselves, and a busy worker makes one round trip for many jobs. When very much has ended, half of it goes first and
+half while that call is under way: the store works on one half while this process runs the other."""
 
 from __future__ import annotations
 
@@ -9,35 +10,49 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from workfleet.errors import StoreUnavailable
 from workfleet.events import ClaimLost, Event, JobSettled
 from workfleet.ids import new_token
 from workfleet.model.jobs import Claim, JobRecord
-from workfleet.model.outcome import Settlement
+from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.board import ClaimBoard
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import ClaimRequest, JobStore, Settled, Want
+from workfleet.ports.stores import ClaimRequest, JobStore, Settled
 from workfleet.supervision.insist import insist
 
 from .handlers import HandlerTable
 from .runner import Runner
+from .slots import Ask, Slots
 
 _T = TypeVar("_T")
 _GRACE_S = 1.5
 _CLOCKS_APART_MS = 20
+_TRADES = 2
+"""Calls under way at a time."""
+_MUCH = 32
+"""So much must have ended for a second call."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Held:
     """A claimed job in this worker, from claim to settle."""
 
     record: JobRecord
+    claim: Claim
     slot: int
     """Its note on the board; -1: it has none."""
+    end: Callable[[_Held, Settlement], None]
+    give_back: Callable[[JobRecord], Settlement]
     task: asyncio.Task[Settlement | None] | None = None
+
+    def run_ended(self, task: asyncio.Task[Settlement | None]) -> None:
+        """The run's task is done."""
+        # A task that was cancelled before its first step has run nothing: its job goes back too.
+        settlement = self.give_back(self.record) if task.cancelled() else task.result()
+        if settlement is not None:
+            self.end(self, settlement)
 
 
 class Exchange:
@@ -63,12 +78,15 @@ class Exchange:
         self._clock, self._publish = clock, publish
         # By claim, not by job: a job whose claim was lost may be claimed anew while its old run has not ended.
         self._held: dict[Claim, _Held] = {}
-        self._running: Counter[str] = Counter()
+        self._slots = Slots(handlers)
         self._ended: list[Settlement] = []
+        self._trades: set[asyncio.Task[None]] = set()
+        """Calls under way."""
         self._something = asyncio.Event()
         self._idle = asyncio.Event()
         self._claiming, self._paused = True, False
-        self._exhausted = self._woken = self._trading = False
+        self._exhausted = False
+        self._wakes = 0
         self.totals: Counter[str] = Counter()
 
     @property
@@ -79,7 +97,7 @@ class Exchange:
     def stands_still(self, waiting: Collection[asyncio.Task[Any] | None] = ()) -> bool:
         """Whether there is nothing to settle and nothing to claim, and every run is one of these tasks, which wait for
         something else. For tests that move the clock."""
-        busy = self._ended or (self._wants(()) and not self._exhausted)
+        busy = self._ended or self._trades or (self._ask(()).wants and not self._exhausted)
         return not busy and all(held.task in waiting for held in self._held.values())
 
     def running(self) -> list[str]:
@@ -97,16 +115,26 @@ class Exchange:
         self.wake()
 
     async def serve(self) -> None:
-        while True:
-            self._something.clear()
-            settlements = list(self._ended)
-            wants = self._wants(settlements)
-            if settlements or (wants and not self._exhausted):
-                await self._trade(settlements, wants)
-            elif wants:
-                await self._wait_for_work([want.queue for want in wants])
-            else:
-                await self._something.wait()
+        try:
+            while True:
+                self._something.clear()
+                settlements = self._batch()
+                ask = self._ask(settlements)
+                if settlements or (ask.wants and not self._exhausted and not self._trades):
+                    self._begin_trade(settlements, ask)
+                elif ask.wants and not self._trades:
+                    await self._wait_for_work([want.queue for want in ask.wants])
+                else:
+                    await self._something.wait()
+                    for trade in [trade for trade in self._trades if trade.done()]:
+                        self._trades.discard(trade)
+                        trade.result()
+                    self._idle.set()
+        finally:
+            for trade in self._trades:
+                trade.cancel()
+            await asyncio.gather(*self._trades, return_exceptions=True)
+            self._trades.clear()
 
     async def drain(self, deadline_s: float) -> int:
         """Stop claiming, let runs end until the deadline, then give the rest back. Returns how many were given back.
@@ -127,9 +155,20 @@ class Exchange:
         if held is not None and held.task is not None:
             self._runner.stop(held.task)
 
+    def cancel(self, claim: Claim) -> None:
+        """Somebody has cancelled the job: end its run for good."""
+        held = self._held.get(claim)
+        if held is not None and held.task is not None and not held.record.cancel_asked:
+            self._runner.cancel(held.task, held.record)
+
+    def claims(self) -> list[Claim]:
+        """What runs and nobody has cancelled yet."""
+        return [claim for claim, held in self._held.items() if held.task is not None and not held.record.cancel_asked]
+
     def wake(self) -> None:
         """There may be work: claim at once."""
-        self._exhausted, self._woken = False, True
+        self._exhausted = False
+        self._wakes += 1
         self._something.set()
 
     def unnoted(self) -> list[Claim]:
@@ -139,40 +178,47 @@ class Exchange:
     async def _settled_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(max(seconds, 0)):
-                while self._held or self._trading:
+                while self._held or self._trades:
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
             return False
         return True
 
-    def _wants(self, settlements: Sequence[Settlement]) -> tuple[Want, ...]:
-        """The free slots, counting those that these settlements free in the step that claims for them."""
-        if not self._claiming or self._paused:
-            return ()
-        freed = Counter(self._held[settlement.claim].record.queue for settlement in settlements)
-        free = (
-            (queue, limit - self._running[queue] + freed[queue]) for queue, limit in self._handlers.concurrency.items()
-        )
-        return tuple(Want(queue, slots) for queue, slots in free if slots > 0)
+    def _batch(self) -> list[Settlement]:
+        """What the next call settles, taken out of `_ended`."""
+        if len(self._trades) == _TRADES or (self._trades and len(self._ended) < _MUCH):
+            return []
+        take = len(self._ended) if len(self._ended) < 2 * _MUCH or self._trades else (len(self._ended) + 1) // 2
+        batch, self._ended = self._ended[:take], self._ended[take:]
+        return batch
 
-    async def _trade(self, settlements: list[Settlement], wants: tuple[Want, ...]) -> None:
-        """One call. Until it is answered, what has ended stays in `_ended`: if this loop fails, nothing is lost."""
-        request = ClaimRequest(self._worker, new_token(), self._lease_ms, wants) if wants else None
-        self._trading, self._woken = True, False
+    def _ask(self, settlements: Sequence[Settlement]) -> Ask:
+        """The free slots, counting those that these settlements free in the step that claims for them."""
+        freed = (self._held[settlement.claim].record for settlement in settlements)
+        return self._slots.ask(freed, claiming=self._claiming and not self._paused)
+
+    def _begin_trade(self, settlements: list[Settlement], ask: Ask) -> None:
+        self._slots.begin(ask)
+        trade = asyncio.get_running_loop().create_task(self._trade(settlements, ask), name="exchange trade")
+        self._trades.add(trade)
+        trade.add_done_callback(lambda _: self._something.set())
+
+    async def _trade(self, settlements: list[Settlement], ask: Ask) -> None:
+        """One call. If it is given up, what was to be settled goes back to what has ended: nothing is lost."""
+        request = ClaimRequest(self._worker, new_token(), self._lease_ms, ask.wants, ask.total) if ask.wants else None
+        wakes, asked_at = self._wakes, self._clock.monotonic()
         try:
-            asked_at = self._clock.monotonic()
             answer = await self._insist(lambda: self._call(settlements, request), "settling and claiming jobs")
-            del self._ended[: len(settlements)]
-            for settlement, applied in zip(settlements, answer.applied, strict=True):
-                self._forget(settlement, applied=applied)
-            if request is not None:
-                self._exhausted = not self._woken and len(answer.claimed) < sum(want.limit for want in wants)
-            await self._start(answer.claimed, asked_at)
+        except BaseException:
+            self._ended[:0] = settlements
+            raise
         finally:
-            self._trading = False
-            if not self._held:
-                self._idle.set()
+            self._slots.end(ask)
+        self._forget(settlements, answer.applied)
+        if request is not None:
+            self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
+        await self._start(answer.claimed, asked_at)
 
     async def _call(self, settlements: list[Settlement], request: ClaimRequest | None) -> Settled:
         if settlements:
@@ -191,56 +237,38 @@ class Exchange:
             asked_at = self._clock.monotonic()
             alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
             records = [record for record, ok in zip(records, alive, strict=True) if ok]
+        since_ms, loop = int(asked_at * 1000), asyncio.get_running_loop()
         for record in records:
-            deadline_ms = self._runner.deadline_ms(record)
-            slot = self._board.put(record.claim, deadline_ms=deadline_ms, since_ms=int(asked_at * 1000))
-            held = self._held[record.claim] = _Held(record, slot)
-            self._running[record.queue] += 1
+            claim, plan = record.claim, self._runner.plan(record)
+            timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
+            slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms)
+            held = self._held[claim] = _Held(record, claim, slot, self._end, self._runner.give_back)
+            self._slots.take(record.queue)
             if self._claiming:
-                held.task = asyncio.create_task(self._runner.run(record), name=f"{record.name} {record.id}")
-                held.task.add_done_callback(partial(self._run_ended, held))
+                held.task = loop.create_task(self._runner.run(record, plan), name=record.name)
+                held.task.add_done_callback(held.run_ended)
             else:
                 self._end(held, self._runner.give_back(record))  # the stop began while the store was answering
 
-    def _run_ended(self, held: _Held, task: asyncio.Task[Settlement | None]) -> None:
-        # A task that was cancelled before its first step has run nothing: its job goes back too.
-        settlement = self._runner.give_back(held.record) if task.cancelled() else task.result()
-        if settlement is not None:
-            self._end(held, settlement)
-
     def _end(self, held: _Held, settlement: Settlement) -> None:
         # A store that is slow to settle makes no stuck job.
-        self._board.set_deadline(held.slot, 0)
+        self._board.ended(held.slot)
         self._ended.append(settlement)
         self._something.set()
 
-    def _forget(self, settlement: Settlement, *, applied: bool) -> None:
-        held = self._held.pop(settlement.claim)
-        self._board.clear(held.slot)
-        record, outcome = held.record, settlement.outcome
-        self._running[record.queue] -= 1
-        if not applied:
-            self._publish(ClaimLost(id=record.id, name=record.name, queue=record.queue))
-            return
-        if not record.housekeeping:
-            self.totals["given_back" if outcome.code == "given_back" else outcome.state.value] += 1
-        self._publish(
-            JobSettled(
-                id=record.id,
-                name=record.name,
-                queue=record.queue,
-                state=outcome.state.value,
-                outcome=outcome.code,
-                attempt=record.attempts_made + 1,
-                duration_ms=max(self._clock.now_ms() - (record.started_ms or 0), 0),
-                error=outcome.failure.said() if outcome.failure else None,
-                delay_ms=outcome.delay_ms,
-                schedule=record.schedule,
-                slot_ms=record.slot_ms,
-                housekeeping=record.housekeeping,
-            )
-        )
-
+    def _forget(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> None:
+        now_ms = self._clock.now_ms()
+        for settlement, done in zip(settlements, applied, strict=True):
+            held = self._held.pop(settlement.claim)
+            self._board.clear(held.slot)
+            record, outcome = held.record, settlement.outcome
+            self._slots.free(record.queue)
+            if not done:
+                self._publish(ClaimLost(id=record.id, name=record.name, queue=record.queue))
+                continue
+            if not record.housekeeping:
+                self.totals["given_back" if outcome.code == "given_back" else outcome.state.value] += 1
+            self._publish(_settled(record, outcome, now_ms))
     async def _wait_for_work(self, queues: Sequence[str]) -> None:
         """Until a run ends, one of these queues is touched, a delayed job of theirs is due, or the poll is over."""
         try:
@@ -260,3 +288,20 @@ class Exchange:
             await asyncio.gather(woken, local, return_exceptions=True)
         if not self._ended:
             self._exhausted = False
+
+
+def _settled(record: JobRecord, outcome: Outcome, now_ms: int) -> JobSettled:
+    return JobSettled(
+        id=record.id,
+        name=record.name,
+        queue=record.queue,
+        state=outcome.state.value,
+        outcome=outcome.code,
+        attempt=record.attempts_made + 1,
+        duration_ms=max(now_ms - (record.started_ms or 0), 0),
+        error=outcome.failure.said() if outcome.failure else None,
+        delay_ms=outcome.delay_ms,
+        schedule=record.schedule,
+        slot_ms=record.slot_ms,
+        housekeeping=record.housekeeping,
+    )

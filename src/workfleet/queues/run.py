@@ -39,10 +39,22 @@ class Run:
     """What a `Job` says through: the `RunPort` of one run. Made in the event loop; `log` and `progress` may be called
     from any thread."""
 
-    def __init__(self, record: JobRecord, jobs: JobStore, publish: Callable[[Event], None]) -> None:
-        self._record, self._claim = record, record.claim
-        self._jobs, self._publish = jobs, publish
-        self._loop = asyncio.get_running_loop()
+    __slots__ = (
+        "_batch", "_closed", "_jobs", "_limit", "_lines", "_loop", "_progress", "_publish", "_record", "_sending",
+        "_stale", "_stopped", "_woken",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        record: JobRecord,
+        jobs: JobStore,
+        publish: Callable[[Event], None],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        limit: int,
+    ) -> None:
+        """`limit` is how many bytes of JSON a progress may have."""
+        self._record, self._jobs, self._publish, self._loop, self._limit = record, jobs, publish, loop, limit
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._progress: deque[bytes] = deque(maxlen=1)
         self._batch: _Batch | None = None
@@ -60,7 +72,7 @@ class Run:
 
     def progress(self, value: object) -> Awaitable[None]:
         """Keep a value as the progress. It is sent whether the answer is awaited or not: code in a thread cannot."""
-        data = encode_result(value, f"progress of job {self._record.id}")
+        data = encode_result(value, f"progress of job {self._record.id}", limit=self._limit)
         if not self._closed:
             self._progress.append(data)
             self._wake()
@@ -73,6 +85,13 @@ class Run:
     def stop(self) -> None:
         """Tell code that cannot be cancelled that it should stop."""
         self._stopped = True
+
+    def over(self) -> bool:
+        """The run has ended. True when nothing of what was said is left to send, else `close` is to be awaited."""
+        if self._pending():
+            return False
+        self._closed = self._stopped = True
+        return True
 
     async def close(self) -> None:
         """The run is over, whether its code has noticed or not: send what is left, and take nothing any more.
@@ -118,14 +137,15 @@ class Run:
         return self._sending
 
     def _pending(self) -> bool:
-        sending = self._sending is not None and not self._sending.done()
-        return sending or (not self._stale and bool(self._lines or self._progress or self._batch))
+        if self._sending is not None and not self._sending.done():
+            return True
+        return not self._stale and bool(self._lines or self._progress or self._batch)
 
     async def _send(self) -> None:
         while not self._stale and (batch := self._next()) is not None:
             try:
                 alive = await self._jobs.report(
-                    self._claim, progress=batch.progress, lines=batch.lines, call=batch.call
+                    self._record.claim, progress=batch.progress, lines=batch.lines, call=batch.call
                 )
             except StoreUnavailable:
                 return  # the batch stays, for the next time that something is said

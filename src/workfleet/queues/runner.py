@@ -7,26 +7,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from weakref import WeakSet
 
+from msgspec import Struct, structs
+
+from workfleet.bus import shown
 from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
-from workfleet.events import Event, JobClaimed
+from workfleet.events import BackoffFailed, Event, JobClaimed
+from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.jobtypes import Job
-from workfleet.model.outcome import GIVE_BACK, Ended, RunPolicy, Settlement, decide
+from workfleet.model.outcome import CANCELLED, GIVE_BACK, Ended, RunPolicy, Settlement, decide
+from workfleet.model.policy import exception_name
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import JobStore
 
+from .deadlines import Deadlines
 from .failures import failure_of, raised
 from .handlers import THREAD_TIMEOUT, Handler, HandlerTable
 from .run import Run
 
 _OFF_MS = 60_000
 """How long a job waits whose handler an operator has switched off."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXPIRED = Failure("expired", "it was not started before it expired")
+
+
+class Plan(Struct, frozen=True):
+    """What is to be done with a claimed job: run it by a handler within a policy, or settle it unrun as `ended`."""
+
+    policy: RunPolicy
+    handler: Handler | None = None
+    ended: Ended | None = None
 
 
 class Runner:
@@ -39,56 +51,70 @@ class Runner:
         *,
         clock: Clock,
         publish: Callable[[Event], None],
-        bind: Callable[[JobRecord], AbstractContextManager[object]],
+        bind: Callable[[JobRecord], object],
         draw: Callable[[], float],
         unknown: RunPolicy,
     ) -> None:
         self._handlers, self._jobs, self._clock = handlers, jobs, clock
-        self._asked: WeakSet[asyncio.Task[object]] = WeakSet()
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
+        self._deadlines = Deadlines()
+        self._loop = asyncio.get_running_loop()
+        self._stopped: WeakSet[asyncio.Task[object]] = WeakSet()
 
-    def deadline_ms(self, record: JobRecord) -> int:
-        """When a run that starts now must have ended; 0: never."""
-        try:
-            policy = self._handlers.find(record.queue, record.name).policy_for(record)
-        except (HandlerNotFound, HandlerSwitchedOff):
-            return 0
-        return self._clock.now_ms() + policy.timeout_ms if policy.timeout_ms is not None else 0
-
-    def give_back(self, record: JobRecord) -> Settlement:
-        """The settlement of a job that did not run."""
-        return self._settlement(GIVE_BACK, record, self._unknown)
-
-    def stop(self, task: asyncio.Task[Settlement | None]) -> None:
-        """Ask a run to stop: its job is given back. A cancellation that nobody asked for is the job's own failure."""
-        self._asked.add(task)
-        task.cancel()
-
-    async def run(self, record: JobRecord) -> Settlement | None:
-        """Run a claimed job. None: its code cannot be ended, so only the end of this process may give the job back."""
-        policy = self._unknown
+    def plan(self, record: JobRecord) -> Plan:
+        """What is to be done with a job that was just claimed."""
         try:
             handler = self._handlers.find(record.queue, record.name)
             policy = handler.policy_for(record)
-            self._publish(_claimed(record, policy))
-            with self._bind(record):
-                ended = await self._ended(record, handler, policy)
         except HandlerNotFound as error:
-            ended = Ended(kind="unknown_job", failure=failure_of(error))
+            return Plan(self._unknown, ended=Ended(kind="unknown_job", failure=failure_of(error)))
         except HandlerSwitchedOff as error:
-            ended = Ended(kind="snoozed", after_ms=_OFF_MS, failure=failure_of(error))
+            return Plan(self._unknown, ended=Ended(kind="snoozed", after_ms=_OFF_MS, failure=failure_of(error)))
+        if record.cancel_asked:
+            return Plan(policy, ended=CANCELLED)
+        if record.expires_ms is not None and (record.started_ms or 0) >= record.expires_ms:
+            return Plan(policy, ended=Ended(kind="expired", failure=_EXPIRED))
+        if handler.in_thread and policy.timeout_ms is not None and not handler.abandons:
+            refused = Failure("timeout_refused", f"job {record.name!r}: {THREAD_TIMEOUT}")
+            return Plan(policy, ended=Ended(kind="failed", failure=refused))
+        return Plan(policy, handler)
+
+    def settlement(self, ended: Ended, record: JobRecord, policy: RunPolicy) -> Settlement:
+        """What follows from the end of a run, under its claim."""
+        return Settlement(record.claim, decide(ended, record, policy, now_ms=self._clock.now_ms(), draw=self._draw()))
+
+    def give_back(self, record: JobRecord) -> Settlement:
+        """The settlement of a job that did not run."""
+        return self.settlement(GIVE_BACK, record, self._unknown)
+
+    def stop(self, task: asyncio.Task[Settlement | None]) -> None:
+        """Ask a run to stop: its job is given back. A cancellation that nobody asked for is the job's own failure."""
+        self._stopped.add(task)
+        task.cancel()
+
+    def cancel(self, task: asyncio.Task[Settlement | None], record: JobRecord) -> None:
+        """Ask a run to stop for good: somebody has cancelled its job."""
+        record.cancel_asked = True
+        task.cancel()
+
+    async def run(self, record: JobRecord, plan: Plan) -> Settlement | None:
+        """Do what `plan` says, in a task of its own. None: the job's code cannot be ended, so only the end of this
+        process may give the job back."""
+        ended: Ended | None
+        try:
+            if plan.handler is None:
+                ended = plan.ended
+            else:
+                self._publish(_claimed(record, plan.policy))
+                # For this task only, and what it starts: nothing has to be put back.
+                self._bind(record)
+                ended = await self._ended(record, plan.handler, plan.policy)
         except Exception as error:  # noqa: BLE001 - the last boundary: a job must end, whatever else is broken
             ended = raised(error)
-        return None if ended is None else self._settlement(ended, record, policy)
-
-    def _settlement(self, ended: Ended, record: JobRecord, policy: RunPolicy) -> Settlement:
-        outcome = decide(ended, record, policy, now_ms=self._clock.now_ms(), draw=self._draw())
-        return Settlement(record.claim, outcome)
+        return None if ended is None else self.settlement(ended, record, plan.policy)
 
     async def _ended(self, record: JobRecord, handler: Handler, policy: RunPolicy) -> Ended | None:
-        if handler.in_thread and policy.timeout_ms is not None and not handler.abandons:
-            return Ended(kind="failed", failure=Failure("timeout_refused", f"job {record.name!r}: {THREAD_TIMEOUT}"))
-        run = Run(record, self._jobs, self._publish)
+        run = Run(record, self._jobs, self._publish, self._loop, limit=handler.payload_limit)
         try:
             job = self._job(record, handler, policy, run)
         except Exception as error:  # noqa: BLE001 - the boundary around validators, which are user code too
@@ -98,20 +124,24 @@ class Runner:
                 return await self._in_thread(record, handler, policy, job, run)
             return await self._in_loop(record, handler, policy, job)
         finally:
-            await run.close()
+            if not run.over():
+                await run.close()
 
     async def _in_loop(self, record: JobRecord, handler: Handler, policy: RunPolicy, job: Job[object]) -> Ended:
-        scope = asyncio.timeout(_seconds(policy.timeout_ms))
+        deadline = None if policy.timeout_ms is None else self._deadlines.start(policy.timeout_ms)
         try:
-            async with scope:
-                value = await handler.invoke(job)
-            ended = _finished(record, handler, value)
+            ended = _finished(record, handler, await handler.invoke(job))
         except asyncio.CancelledError as error:
-            ended = self._cancelled(error)
+            ended = self._cancelled(record, error)
         except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
-            ended = raised(error)
-        # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.
-        return _timed_out(policy) if scope.expired() else ended
+            ended = self._raised(error, record, policy)
+        if deadline is not None:
+            deadline.end()
+            # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.
+            if deadline.expired:
+                _ = _heed_no_cancellation()
+                return self._timed_out(record, policy)
+        return ended
 
     async def _in_thread(
         self, record: JobRecord, handler: Handler, policy: RunPolicy, job: Job[object], run: Run
@@ -135,21 +165,50 @@ class Runner:
             except asyncio.CancelledError:
                 return None
         if late:
-            return _timed_out(policy)
+            return self._timed_out(record, policy)
         come = running.result()
         if come.error is None:
             return _finished(record, handler, come.value)
-        ended = raised(come.error)
+        ended = self._raised(come.error, record, policy)
         # What stopped because it was asked to has not failed: it runs again elsewhere.
-        return GIVE_BACK if asked and ended.kind in ("raised", "retry") else ended
+        given_up = asked and not record.cancel_asked and ended.kind in ("raised", "retry")
+        return GIVE_BACK if given_up else ended
 
-    def _cancelled(self, error: asyncio.CancelledError) -> Ended:
-        """Asked to stop is a give-back; a run that cancels itself, or raises CancelledError, has failed."""
-        task = asyncio.current_task()
-        assert task is not None
-        while task.cancelling():
-            task.uncancel()
-        return GIVE_BACK if task in self._asked else Ended(kind="raised", failure=failure_of(error))
+    def _cancelled(self, record: JobRecord, error: asyncio.CancelledError) -> Ended:
+        """Asked to stop is a give-back, or the end of a job that somebody has cancelled; a run that cancels itself, or
+        raises CancelledError, has failed."""
+        task = _heed_no_cancellation()
+        if record.cancel_asked:
+            return CANCELLED
+        return GIVE_BACK if task in self._stopped else Ended(kind="raised", failure=failure_of(error))
+
+    def _raised(self, error: BaseException, record: JobRecord, policy: RunPolicy) -> Ended:
+        ended = raised(error)
+        if ended.kind == "raised":
+            if policy.rules:
+                ended = structs.replace(ended, raised=tuple(map(exception_name, type(error).__mro__)))
+            return self._with_own_wait(ended, error, record, policy)
+        return ended
+
+    def _timed_out(self, record: JobRecord, policy: RunPolicy) -> Ended:
+        message = f"the run did not end within its timeout of {(policy.timeout_ms or 0) / 1000:g} s"
+        ended = Ended(kind="timed_out", failure=Failure("timed_out", message, "JobTimeout"))
+        return self._with_own_wait(ended, None, record, policy)
+
+    def _with_own_wait(self, ended: Ended, error: BaseException | None, record: JobRecord, policy: RunPolicy) -> Ended:
+        """The wait that the application's own function says, where the backoff is one; else, and where that cannot be
+        had, what the backoff says itself."""
+        backoff = policy.backoff_for(ended)
+        if backoff is None or backoff.kind != "own":
+            return ended
+        wait = self._handlers.backoffs.get(backoff.name)
+        try:
+            if wait is None:
+                raise LookupError(f"no module of this application has a backoff {backoff.name!r}")
+            return structs.replace(ended, after_ms=duration_ms(wait(record.attempts_made + 1, error)))
+        except Exception as broken:  # noqa: BLE001 - the boundary around a function of the application
+            self._publish(BackoffFailed(backoff=backoff.name, name=record.name, id=record.id, error=shown(broken)))
+            return ended
 
     def _job(self, record: JobRecord, handler: Handler, policy: RunPolicy, run: Run) -> Job[object]:
         timeout_ms = policy.timeout_ms
@@ -161,11 +220,13 @@ class Runner:
             queue=queue,
             attempt=record.attempts_made + 1,
             max_attempts=policy.attempts,
-            deadline=None if timeout_ms is None else _instant(self._clock.now_ms() + timeout_ms),
+            deadline_ms=None if timeout_ms is None else self._clock.now_ms() + timeout_ms,
             schedule=record.schedule,
-            slot=None if record.slot_ms is None else _instant(record.slot_ms),
+            slot_ms=record.slot_ms,
             tags=record.tags,
             metadata=record.metadata,
+            group=record.group,
+            trace=record.trace,
             _port=run,
         )
 
@@ -195,9 +256,13 @@ def _finished(record: JobRecord, handler: Handler, value: object) -> Ended:
     return Ended(kind="returned", result=returned.result, follow_up=returned.follow_up)
 
 
-def _timed_out(policy: RunPolicy) -> Ended:
-    message = f"the run did not end within its timeout of {(policy.timeout_ms or 0) / 1000:g} s"
-    return Ended(kind="timed_out", failure=Failure("timed_out", message, "JobTimeout"))
+def _heed_no_cancellation() -> asyncio.Task[object]:
+    """Forget what cancellations this task has had: they were meant for the run, which is over."""
+    task = asyncio.current_task()
+    assert task is not None
+    while task.cancelling():
+        task.uncancel()
+    return task
 
 
 def _claimed(record: JobRecord, policy: RunPolicy) -> JobClaimed:
@@ -213,10 +278,6 @@ def _claimed(record: JobRecord, policy: RunPolicy) -> JobClaimed:
         slot_ms=record.slot_ms,
         housekeeping=record.housekeeping,
     )
-
-
-def _instant(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=ms)
 
 
 def _seconds(ms: int | None) -> float | None:

@@ -5,8 +5,8 @@ Nothing that user code does to the worker's loop or interpreter lock can hold up
 takes a few microseconds, and nobody waits for anybody: a checksum tells a whole note from one that is being written.
 
 Layout (little endian): a header of 64 bytes (magic, slots, slots ever used, progress and its complement), then slots of
-512 bytes: checksum, length, then sequence, kind, two lengths, three numbers, owner and name. A slot whose checksum is 0
-is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all processes.
+512 bytes: checksum, length, the deadline and its complement, then sequence, kind, two lengths, two numbers, owner and
+name, which the checksum is of. A slot whose checksum is 0 is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all processes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from ..ports.clock import Clock
 _HEADER = struct.Struct("<8sII")
 _PROGRESS = struct.Struct("<QQ")
 _CHECK = struct.Struct("<II")
-_NOTE = struct.Struct("<IBxHHqqq")
+_DEADLINE = struct.Struct("<QQ")
+_NOTE = struct.Struct("<IBxHHqq")
 _MAGIC = b"wfboard1"
 _USED_AT, _PROGRESS_AT = 12, 16
 _HEADER_SIZE, _SLOT_SIZE = 64, 512
-_ROOM = _SLOT_SIZE - _CHECK.size - _NOTE.size
+_DEADLINE_AT = _CHECK.size
+_BODY_AT = _DEADLINE_AT + _DEADLINE.size
+_ROOM = _SLOT_SIZE - _BODY_AT - _NOTE.size
 _FREE = bytes(_CHECK.size)
 _ALL_ONES = 2**64 - 1
 _MAX_DEADLINE = 2**62
@@ -39,8 +42,6 @@ _READS = 3
 EntryKind = Literal["job", "lock"]
 _KINDS: tuple[EntryKind, EntryKind] = ("job", "lock")
 _JOB, _LOCK = 0, 1
-_Note = tuple[int, bytes, bytes, int, int]
-"""Kind, owner, name, noted_ms, ttl_ms."""
 
 
 class BoardEntry(Struct, frozen=True):
@@ -74,7 +75,7 @@ class Board:
         self._clock = clock
         self._map = mmap.mmap(fd, _size(slots))
         self._free = list(range(slots - 1, -1, -1))
-        self._notes: dict[int, _Note] = {}
+        self._noted: set[int] = set()
         self._sequence = 0
         self._used = 0
 
@@ -105,34 +106,31 @@ class Board:
             self._map.close()
             os.close(self.fd)
 
-    def put(self, claim: Claim, *, deadline_ms: int = 0, since_ms: int | None = None) -> int:
-        """Note a claim. `deadline_ms` is when its run must have ended, in wall time (0: never).
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
+        """Note a claim. Its run must have ended `timeout_ms` from now (None: it has no deadline).
 
         `since_ms` is the monotonic instant at which the claim was asked for, if earlier: the lease counts from there.
-        Returns the slot, or -1 when there is none left or id and token are longer than about 470 bytes: the job then
+        Returns the slot, or -1 when there is none left or id and token are longer than about 450 bytes: the job then
         runs all the same, but only this process itself can renew it.
         """
-        noted_ms = self._monotonic_ms() if since_ms is None else since_ms
-        owner, name = _bytes(claim.token), _bytes(claim.job_id)
-        return self._put((_JOB, owner, name, noted_ms, 0), self._monotonic_of(deadline_ms))
+        now_ms = int(self._clock.monotonic() * 1000)
+        deadline_ms = 0 if timeout_ms is None else min(now_ms + timeout_ms, _MAX_DEADLINE)
+        return self._put(_JOB, claim.token, claim.job_id, now_ms if since_ms is None else since_ms, 0, deadline_ms)
 
     def put_lock(self, name: str, owner: str, *, ttl_ms: int) -> int:
         """Note a lock that is renewed for `ttl_ms` whenever a third of that has passed. Returns as `put` does."""
-        return self._put((_LOCK, _bytes(owner), _bytes(name), self._monotonic_ms(), ttl_ms), 0)
+        return self._put(_LOCK, owner, name, self._monotonic_ms(), ttl_ms, 0)
 
-    def set_deadline(self, slot: int, deadline_ms: int) -> None:
-        """Change a note's deadline (wall time).
-
-        To be set to 0 once the run has ended: a store that is slow to settle it makes no stuck job.
-        """
-        note = self._notes.get(slot)
-        if note is not None:
-            self._write(slot, note, self._monotonic_of(deadline_ms))
+    def ended(self, slot: int) -> None:
+        """The run has ended: it has no deadline any more. A store that is slow to settle it makes no stuck job."""
+        if slot in self._noted:
+            self._set_deadline(_HEADER_SIZE + slot * _SLOT_SIZE, 0)
 
     def clear(self, slot: int) -> None:
         """Forget a note. -1, and a slot that is free already, do nothing."""
-        if self._notes.pop(slot, None) is None:
+        if slot not in self._noted:
             return
+        self._noted.remove(slot)
         at = _HEADER_SIZE + slot * _SLOT_SIZE
         self._map[at : at + _CHECK.size] = _FREE
         self._free.append(slot)
@@ -161,24 +159,26 @@ class Board:
         found = (self._read(slot) for slot in range(min(used, self.slots)))
         return [entry for entry in found if entry is not None]
 
-    def _put(self, note: _Note, deadline_ms: int) -> int:
-        if len(note[1]) + len(note[2]) > _ROOM or not self._free:
+    def _put(self, kind: int, owner: str, name: str, noted_ms: int, ttl_ms: int, deadline_ms: int) -> int:
+        who, what = owner.encode(errors="surrogatepass"), name.encode(errors="surrogatepass")
+        if len(who) + len(what) > _ROOM or not self._free:
             return -1
         slot = self._free.pop()
-        self._notes[slot] = note
-        self._write(slot, note, deadline_ms)
+        self._noted.add(slot)
+        self._sequence = self._sequence + 1 & 0xFFFF_FFFF
+        body = _NOTE.pack(self._sequence, kind, len(who), len(what), noted_ms, ttl_ms) + who + what
+        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        # The deadline first: a note whose checksum is right has its own one.
+        self._set_deadline(at, deadline_ms)
+        self._map[at + _BODY_AT : at + _BODY_AT + len(body)] = body
+        _CHECK.pack_into(self._map, at, zlib.crc32(body) or 1, len(body))
         if slot >= self._used:
             self._used = slot + 1
             self._map[_USED_AT : _USED_AT + 4] = self._used.to_bytes(4, "little")
         return slot
 
-    def _write(self, slot: int, note: _Note, deadline_ms: int) -> None:
-        kind, owner, name, noted_ms, ttl_ms = note
-        self._sequence = self._sequence + 1 & 0xFFFF_FFFF
-        body = _NOTE.pack(self._sequence, kind, len(owner), len(name), noted_ms, deadline_ms, ttl_ms) + owner + name
-        at = _HEADER_SIZE + slot * _SLOT_SIZE
-        # One copy in whatever order the machine likes: the checksum is right only when all of it is there.
-        self._map[at : at + _CHECK.size + len(body)] = _CHECK.pack(zlib.crc32(body) or 1, len(body)) + body
+    def _set_deadline(self, at: int, deadline_ms: int) -> None:
+        _DEADLINE.pack_into(self._map, at + _DEADLINE_AT, deadline_ms, deadline_ms ^ _ALL_ONES)
 
     def _read(self, slot: int) -> BoardEntry | None:
         at = _HEADER_SIZE + slot * _SLOT_SIZE
@@ -194,20 +194,17 @@ class Board:
     def _monotonic_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
-    def _monotonic_of(self, wall_ms: int) -> int:
-        """A wall instant on the monotonic clock, so that a clock that is set later changes no deadline."""
-        if not wall_ms:
-            return 0
-        return max(min(self._monotonic_ms() + wall_ms - self._clock.now_ms(), _MAX_DEADLINE), 1)
-
 
 def _parse(slot: int, raw: bytes) -> BoardEntry | None:
     """The note in a slot, or None when it is not whole."""
     check, length = _CHECK.unpack_from(raw)
-    body = raw[_CHECK.size : _CHECK.size + length]
-    if length < _NOTE.size or length > len(raw) - _CHECK.size or (zlib.crc32(body) or 1) != check:
+    deadline_ms, complement = _DEADLINE.unpack_from(raw, _DEADLINE_AT)
+    body = raw[_BODY_AT : _BODY_AT + length]
+    if length < _NOTE.size or length > len(raw) - _BODY_AT or (zlib.crc32(body) or 1) != check:
         return None
-    sequence, kind, owner, name, noted_ms, deadline_ms, ttl_ms = _NOTE.unpack_from(body)
+    if deadline_ms ^ complement != _ALL_ONES:
+        return None
+    sequence, kind, owner, name, noted_ms, ttl_ms = _NOTE.unpack_from(body)
     owner_end = _NOTE.size + owner
     return BoardEntry(
         slot=slot,
@@ -219,10 +216,6 @@ def _parse(slot: int, raw: bytes) -> BoardEntry | None:
         deadline_ms=deadline_ms,
         ttl_ms=ttl_ms,
     )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
 
 
 def _size(slots: int) -> int:

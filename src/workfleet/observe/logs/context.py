@@ -38,7 +38,17 @@ class Bound:
 
 
 def bind_job(job: JobRecord) -> Bound:
-    """Name this run in every line: job, job_id, queue, attempt, and schedule and slot where it has them."""
+    """Name this run in every line while entered: job, job_id, queue, attempt, and schedule and slot where it has
+    them."""
+    return Bound(_fields(job))
+
+
+def name_job(job: JobRecord) -> None:
+    """As `bind_job`, until the task ends: for a run that has a task of its own."""
+    _JOB.set(_fields(job))
+
+
+def _fields(job: JobRecord) -> Mapping[str, object]:
     fields: dict[str, object] = {
         "job": job.name,
         "job_id": job.id,
@@ -49,7 +59,7 @@ def bind_job(job: JobRecord) -> Bound:
         fields["schedule"] = job.schedule
     if job.slot_ms is not None:
         fields["slot"] = instant_text(job.slot_ms)
-    return Bound(fields)
+    return fields
 
 
 def current_job() -> Mapping[str, object]:

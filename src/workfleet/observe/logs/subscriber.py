@@ -29,7 +29,7 @@ class LogSubscriber:
         kind = self._kinds.get(type(event))
         if kind is None:
             kind = self._kinds[type(event)] = _kind(type(event))
-        level = LEVELS[event.severity()]
+        level = kind.level if kind.level is not None else LEVELS[event.severity()]
         if not kind.logger.isEnabledFor(level):
             return
         facts = event.fields()
@@ -48,6 +48,8 @@ class _Kind(Struct, frozen=True):
     """What is the same for all events of a class. A person need not read what is `said`, nor what is by default."""
 
     logger: logging.Logger
+    level: int | None
+    """None: each event of the class has its own."""
     said: frozenset[str]
     defaults: dict[str, object]
 
@@ -56,6 +58,7 @@ def _kind(kind: type[Event]) -> _Kind:
     names = {name.split(".")[0] for _, name, _, _ in TextFormatter().parse(kind.text) if name}
     return _Kind(
         logger=logging.getLogger(f"workfleet.{kind.wire_name.partition('.')[0]}"),
+        level=LEVELS[kind.level] if kind.severity is Event.severity else None,
         said=frozenset(names | ({"job"} if "name" in names else set())),
         defaults={
             field.name: field.default

@@ -10,7 +10,7 @@ from typing import Any
 
 from workfleet import events
 
-from .registry import MetricsRegistry
+from .registry import Meter, MetricsRegistry
 
 JOBS = "workfleet_jobs_total"
 ENQUEUED = "workfleet_jobs_enqueued_total"
@@ -29,11 +29,45 @@ WORKER_DEATHS = "workfleet_worker_deaths_total"
 _NOT_A_RETRY = frozenset({"given_back", "snoozed", "unknown_job"})
 
 
+_MOST_METERS = 1_000
+
+
+class _JobMeters:
+    """What is counted of the jobs of one name on one queue. A series begins with the first thing that it counts."""
+
+    __slots__ = ("_duration", "_labels", "_outcomes", "_registry", "_wait")
+
+    def __init__(self, registry: MetricsRegistry, name: str, queue: str) -> None:
+        self._registry, self._labels = registry, (("job", name), ("queue", queue))
+        self._outcomes: dict[str, Meter] = {}
+        self._wait: Meter | None = None
+        self._duration: Meter | None = None
+
+    def waited(self, ms: int) -> None:
+        if self._wait is None:
+            self._wait = self._registry.meter("histogram", WAIT, self._labels)
+        self._wait.observe(ms / 1000)
+
+    def ended(self, outcome: str, duration_ms: int) -> None:
+        meter = self._outcomes.get(outcome)
+        if meter is None or self._duration is None:
+            job, queue = self._labels
+            meter = self._registry.meter("counter", JOBS, (job, ("outcome", outcome), queue))
+            self._outcomes[outcome] = meter
+            self._duration = self._registry.meter("histogram", DURATION, self._labels)
+        meter.add()
+        self._duration.observe(duration_ms / 1000)
+
+    def retried(self) -> None:
+        self._registry.add(RETRIES, self._labels)
+
+
 class MetricsRecorder:
     """A subscriber of the bus."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
+        self._meters: dict[tuple[str, str], _JobMeters] = {}
         # Looked up by class, so that an event that nobody counts costs one lookup.
         self._recorders: dict[type[events.Event], Callable[[Any], None]] = {
             events.JobEnqueued: self._enqueued,
@@ -63,18 +97,25 @@ class MetricsRecorder:
 
     def _claimed(self, event: events.JobClaimed) -> None:
         if not event.housekeeping:
-            self._registry.observe(WAIT, (("job", event.name), ("queue", event.queue)), event.wait_ms / 1000)
+            self._of(event.name, event.queue).waited(event.wait_ms)
 
     def _settled(self, event: events.JobSettled) -> None:
         if event.housekeeping:
             return
-        retried = event.state not in ("completed", "failed") and event.outcome not in _NOT_A_RETRY
-        outcome = "retried" if retried else event.outcome
-        self._registry.add(JOBS, (("job", event.name), ("outcome", outcome), ("queue", event.queue)))
-        labels = (("job", event.name), ("queue", event.queue))
-        self._registry.observe(DURATION, labels, event.duration_ms / 1000)
-        if retried:
-            self._registry.add(RETRIES, labels)
+        meters = self._of(event.name, event.queue)
+        if event.state in ("completed", "failed") or event.outcome in _NOT_A_RETRY:
+            meters.ended(event.outcome, event.duration_ms)
+        else:
+            meters.ended("retried", event.duration_ms)
+            meters.retried()
+
+    def _of(self, name: str, queue: str) -> _JobMeters:
+        meters = self._meters.get((name, queue))
+        if meters is None:
+            if len(self._meters) >= _MOST_METERS:
+                self._meters.clear()  # names that come from outside must not take the memory
+            meters = self._meters[name, queue] = _JobMeters(self._registry, name, queue)
+        return meters
 
     def _recovered(self, event: events.JobRecovered) -> None:
         self._registry.add(RECOVERED, (("job", event.name), ("queue", event.queue)))

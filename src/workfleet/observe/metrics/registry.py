@@ -16,6 +16,7 @@ from typing import Literal
 from workfleet.errors import UsageError
 
 from .model import DEFAULT_BUCKETS, Kind, LabelSet, MetricRow, Sample, check_names, label_set
+from .series import Series
 
 DROPPED = "workfleet_metrics_dropped_total"
 DropReason = Literal["series_limit", "not_finite", "buffer_full"]
@@ -30,7 +31,7 @@ class MetricsRegistry:
 
     def __init__(self, *, max_series: int = 10_000) -> None:
         self._max_series = max_series
-        self._series: dict[tuple[str, LabelSet], _Series] = {}
+        self._series: dict[tuple[str, LabelSet], Series] = {}
         self._kinds: dict[str, Kind] = {}
         self._bounds: dict[str, tuple[float, ...]] = {}
         # User code counts from threads.
@@ -61,6 +62,11 @@ class MetricsRegistry:
 
     def histogram(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
         self.observe(name, label_set(labels), value)
+
+    def meter(self, kind: Kind, name: str, labels: LabelSet) -> Meter:
+        """A series, looked up once: for what is counted with every job. `labels` are sorted already."""
+        with self._lock:
+            return Meter(self, self._lock, self._of(kind, name, labels, 0))
 
     def add(self, name: str, labels: LabelSet, amount: float = 1) -> None:
         """Grow a counter. `labels` are sorted already."""
@@ -106,7 +112,7 @@ class MetricsRegistry:
         with self._lock:
             return [series.sample(name, labels) for (name, labels), series in sorted(self._series.items(), key=_key)]
 
-    def _of(self, kind: Kind, name: str, labels: LabelSet, value: float) -> _Series | None:
+    def _of(self, kind: Kind, name: str, labels: LabelSet, value: float) -> Series | None:
         series = self._series.get((name, labels))
         if series is None or series.kind != kind:
             series = self._new(kind, name, labels)
@@ -115,14 +121,14 @@ class MetricsRegistry:
             return None
         return series
 
-    def _new(self, kind: Kind, name: str, labels: LabelSet) -> _Series | None:
+    def _new(self, kind: Kind, name: str, labels: LabelSet) -> Series | None:
         check_names(name, labels)
         self._fix(name, kind)
         if len(self._series) >= self._max_series and name != DROPPED:
             self._dropped("series_limit", 1)
             return None
         bounds = self._bounds.setdefault(name, DEFAULT_BUCKETS) if kind == "histogram" else ()
-        series = self._series[name, labels] = _Series(kind, bounds)
+        series = self._series[name, labels] = Series(kind, bounds)
         return series
 
     def _fix(self, name: str, kind: Kind) -> None:
@@ -140,45 +146,37 @@ class MetricsRegistry:
             series.touched = True
 
 
-class _Series:
-    """One series: what it is since the start, and what is new since the last drain."""
+class Meter:
+    """One series of a registry. Where there was no room for it, what is counted is told as dropped."""
 
-    __slots__ = ("bounds", "buckets", "kind", "new_buckets", "new_value", "touched", "value")
+    __slots__ = ("_lock", "_registry", "_series")
 
-    def __init__(self, kind: Kind, bounds: tuple[float, ...]) -> None:
-        self.kind, self.bounds = kind, bounds
-        self.value = self.new_value = 0.0
-        self.buckets = [0] * (len(bounds) + 1) if bounds else []
-        self.new_buckets = self.buckets[:]
-        self.touched = False
+    def __init__(self, registry: MetricsRegistry, lock: threading.Lock, series: Series | None) -> None:
+        self._registry, self._lock, self._series = registry, lock, series
 
-    def drained(self, name: str, labels: LabelSet, at_ms: int) -> MetricRow:
-        row = MetricRow(
-            name=name,
-            kind=self.kind,
-            labels=labels,
-            at_ms=at_ms,
-            value=self.new_value,
-            count=sum(self.new_buckets),
-            bounds=self.bounds,
-            buckets=tuple(self.new_buckets),
-        )
-        self.buckets = [old + new for old, new in zip(self.buckets, self.new_buckets, strict=True)]
-        self.new_value, self.new_buckets, self.touched = 0.0, [0] * len(self.buckets), False
-        return row
+    def add(self, amount: float = 1) -> None:
+        """Grow a counter."""
+        series = self._series
+        if series is None:
+            self._registry.drop("series_limit")
+            return
+        with self._lock:
+            series.value += amount
+            series.new_value += amount
+            series.touched = True
 
-    def sample(self, name: str, labels: LabelSet) -> Sample:
-        buckets = tuple(old + new for old, new in zip(self.buckets, self.new_buckets, strict=True))
-        return Sample(
-            name=name,
-            kind=self.kind,
-            labels=labels,
-            value=self.value,
-            count=sum(buckets),
-            bounds=self.bounds,
-            buckets=buckets,
-        )
+    def observe(self, value: float) -> None:
+        """Add an observation, a finite number, to a histogram."""
+        series = self._series
+        if series is None:
+            self._registry.drop("series_limit")
+            return
+        with self._lock:
+            series.value += value
+            series.new_value += value
+            series.new_buckets[bisect_left(series.bounds, value)] += 1
+            series.touched = True
 
 
-def _key(item: tuple[tuple[str, LabelSet], _Series]) -> tuple[str, LabelSet]:
+def _key(item: tuple[tuple[str, LabelSet], Series]) -> tuple[str, LabelSet]:
     return item[0]

@@ -1,0 +1,68 @@
+"""The catalogue of events: logs, metrics and listeners subscribe to these. One file a subject."""
+
+from __future__ import annotations
+
+from .event import Event, Level
+from .health import HealthChanged, MetricsDropped, MetricsUnavailable, StoreTrouble
+from .jobs import BackoffFailed, ClaimLost, JobClaimed, JobEnqueued, JobLogged, JobRecovered, JobSettled
+from .locks import LockAcquired, LockBusySkipped, LockLostEvent
+from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
+from .pools import ChildDied, ChildPrinted, ChildReplaced, ChildStarted, PoolFailed, PoolScaled
+from .process import (
+    Declared,
+    ServiceRestarted,
+    SettingIgnored,
+    SubscriberFailed,
+    WorkerDied,
+    WorkerDraining,
+    WorkerInstructed,
+    WorkerReady,
+    WorkerStarting,
+    WorkerStopped,
+    WorkerStuck,
+)
+from .schedules import ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable
+
+__all__ = [
+    "BackoffFailed",
+    "ChildDied",
+    "ChildPrinted",
+    "ChildReplaced",
+    "ChildStarted",
+    "ClaimLost",
+    "Declared",
+    "Event",
+    "HealthChanged",
+    "JobClaimed",
+    "JobEnqueued",
+    "JobLogged",
+    "JobRecovered",
+    "JobSettled",
+    "Level",
+    "LockAcquired",
+    "LockBusySkipped",
+    "LockLostEvent",
+    "MetricsDropped",
+    "MetricsUnavailable",
+    "OutboxMoved",
+    "OutboxRecovered",
+    "OutboxRowRefused",
+    "OutboxTrouble",
+    "PoolFailed",
+    "PoolScaled",
+    "ScheduleFired",
+    "ScheduleMissed",
+    "ScheduleSkipped",
+    "ScheduleUnusable",
+    "ServiceRestarted",
+    "SettingIgnored",
+    "StoreTrouble",
+    "SubscriberFailed",
+    "WorkerDied",
+    "WorkerDraining",
+    "WorkerInstructed",
+    "WorkerReady",
+    "WorkerStarting",
+    "WorkerStopped",
+    "WorkerStuck",
+]

@@ -1,0 +1,44 @@
+"""What happens to health, the store and the metrics."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .event import Event, Level
+
+
+class HealthChanged(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "health.changed"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "health is now {status}: {reason}"
+    status: str
+    reason: str
+
+    def severity(self) -> Level:
+        if self.status == "healthy":
+            return "info"
+        return "error" if self.status == "unhealthy" else "warning"
+
+
+class StoreTrouble(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "store.trouble"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "{what}: {error}; trying again"
+    what: str
+    error: str
+
+
+class MetricsDropped(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "metrics.dropped"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "{count} metric rows were not written: {error}"
+    count: int
+    error: str
+
+
+class MetricsUnavailable(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "metrics.unavailable"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "{path} cannot be used ({reason}): metrics are kept in memory only. Move the file away"
+    path: str
+    reason: str

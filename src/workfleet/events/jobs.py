@@ -1,0 +1,113 @@
+"""What happens to jobs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .event import Event, Level
+
+
+class JobEnqueued(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "job.enqueued"
+    level: ClassVar[Level] = "debug"
+    text: ClassVar[str] = "{name} enqueued on {queue}"
+    id: str
+    name: str
+    queue: str
+    created: bool
+
+
+class JobClaimed(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "job.claimed"
+    level: ClassVar[Level] = "debug"
+    text: ClassVar[str] = "{name} starts (attempt {attempt} of {max_attempts})"
+    id: str
+    name: str
+    queue: str
+    attempt: int
+    max_attempts: int
+    wait_ms: int
+    """From ready to start."""
+    schedule: str | None = None
+    slot_ms: int | None = None
+    housekeeping: bool = False
+
+
+class JobSettled(Event, frozen=True, kw_only=True):
+    """A run ended and the store has it. `state` is where the job is now, `outcome` the word for how the run ended."""
+
+    wire_name: ClassVar[str] = "job.settled"
+    text: ClassVar[str] = "{name} {outcome} after {duration_ms} ms"
+    id: str
+    name: str
+    queue: str
+    state: str
+    outcome: str
+    attempt: int
+    duration_ms: int
+    error: str | None = None
+    delay_ms: int = 0
+    schedule: str | None = None
+    slot_ms: int | None = None
+    housekeeping: bool = False
+
+    def message(self) -> str:
+        said = super().message()
+        if self.error:
+            said += f": {self.error}"
+        if self.state == "delayed":
+            said += f"; again in {self.delay_ms} ms"
+        return said
+
+    def severity(self) -> Level:
+        # `Retry`, `Snooze` and a cancellation are decisions, not failures; a retry asked for in the last run is one.
+        decided = self.outcome in ("cancelled", "given_back", "snoozed")
+        if self.outcome == "retry" and self.state != "failed":
+            decided = True
+        if self.state == "completed" or decided:
+            return "debug" if self.housekeeping else "info"
+        return "error" if self.state == "failed" else "warning"
+
+
+class JobRecovered(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "job.recovered"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "{name} was running when its worker ended ({how}): now {state}"
+    id: str
+    name: str
+    queue: str
+    how: str
+    state: str
+    worker: str
+
+
+class BackoffFailed(Event, frozen=True, kw_only=True):
+    """The application's own backoff gave no wait: the default one is taken."""
+
+    wire_name: ClassVar[str] = "backoff.failed"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "backoff {backoff} gave no wait for {name}: {error}"
+    backoff: str
+    id: str
+    name: str
+    error: str
+
+
+class ClaimLost(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "claim.lost"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "{name}: this run lost its claim, its result is discarded"
+    id: str
+    name: str
+    queue: str
+
+
+class JobLogged(Event, frozen=True, kw_only=True):
+    """A line that a handler wrote with `job.log`."""
+
+    wire_name: ClassVar[str] = "job.logged"
+    text: ClassVar[str] = "{line}"
+    id: str
+    name: str
+    queue: str
+    line: str

@@ -1,0 +1,100 @@
+"""What happens to the process: start, stop, services, settings."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .event import Event, Level
+
+
+class SubscriberFailed(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "subscriber.failed"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "a subscriber failed on {event}: {subscriber}: {error}"
+    subscriber: str
+    event: str
+    error: str
+
+
+class WorkerStarting(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.starting"
+    text: ClassVar[str] = "{app}: handlers {jobs}, schedules {schedules}, store {store}"
+    app: str
+    worker: str
+    store: str
+    jobs: int
+    schedules: int
+
+
+class WorkerReady(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.ready"
+    text: ClassVar[str] = "ready, listening to {queues}"
+    worker: str
+    queues: str
+
+
+class WorkerInstructed(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.instructed"
+    text: ClassVar[str] = "an operator told this worker: {instruction}"
+    worker: str
+    instruction: str
+    """"quiet", "stop", "recycle", or "work" where "quiet" was taken back."""
+
+
+class WorkerDraining(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.draining"
+    text: ClassVar[str] = "stopping: {active} jobs are running, at most {timeout_ms} ms"
+    worker: str
+    active: int
+    timeout_ms: int
+
+
+class WorkerStopped(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.stopped"
+    text: ClassVar[str] = "stopped: {completed} jobs done, {failed} failed, {given_back} given back"
+    worker: str
+    completed: int
+    failed: int
+    given_back: int
+    refused: tuple[str, ...] = ()
+    """Services that did not stop in time."""
+
+
+class WorkerDied(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.died"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "worker process {pid} died ({how})"
+    pid: int
+    how: str
+
+
+class WorkerStuck(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "worker.stuck"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "worker process {pid} is stuck ({why}): dumping and killing it"
+    pid: int
+    why: str
+
+
+class ServiceRestarted(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "service.restarted"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "{service} failed and is restarted in {delay_ms} ms: {error}"
+    service: str
+    error: str
+    delay_ms: int
+
+
+class SettingIgnored(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "setting.ignored"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "{warning}"
+    warning: str
+
+
+class Declared(Event, frozen=True, kw_only=True):
+    """One line of the start log: a handler or a schedule that this process knows."""
+
+    wire_name: ClassVar[str] = "app.declared"
+    text: ClassVar[str] = "{line}"
+    line: str

@@ -1,0 +1,43 @@
+"""What happens to schedules."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .event import Event, Level
+
+
+class ScheduleFired(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "schedule.fired"
+    level: ClassVar[Level] = "debug"
+    text: ClassVar[str] = "schedule {schedule} fired"
+    schedule: str
+    slot_ms: int
+    late_ms: int
+    job_id: str | None = None
+
+
+class ScheduleSkipped(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "schedule.skipped"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "schedule {schedule} skipped a slot: {reason}"
+    schedule: str
+    slot_ms: int
+    reason: str
+
+
+class ScheduleMissed(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "schedule.missed"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "schedule {schedule} missed {count} slots"
+    schedule: str
+    slot_ms: int
+    count: int
+
+
+class ScheduleUnusable(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "schedule.unusable"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "schedule {schedule} cannot be fired by this process: {error}"
+    schedule: str
+    error: str

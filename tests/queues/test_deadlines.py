@@ -1,0 +1,45 @@
+"""One timer for all deadlines: each expires at its own time, and what has ended costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workfleet.queues.deadlines import Deadlines
+
+
+async def test_each_task_is_cancelled_at_its_own_time_whatever_the_order() -> None:
+    deadlines, ended, loop = Deadlines(), list[tuple[int, bool]](), asyncio.get_running_loop()
+    started = loop.time()
+    times = {}
+
+    async def run(timeout_ms: int) -> None:
+        deadline = deadlines.start(timeout_ms)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            times[timeout_ms] = loop.time() - started
+            deadline.end()
+            ended.append((timeout_ms, deadline.expired))
+
+    async with asyncio.TaskGroup() as group:
+        for timeout_ms in (60, 20, 40):
+            group.create_task(run(timeout_ms))
+    assert ended == [(20, True), (40, True), (60, True)]
+    assert all(seconds >= timeout_ms / 1000 - 0.002 for timeout_ms, seconds in times.items())
+
+
+async def test_a_run_that_has_ended_is_not_cancelled() -> None:
+    deadlines = Deadlines()
+    deadline = deadlines.start(10)
+    deadline.end()
+    await asyncio.sleep(0.05)
+    assert not deadline.expired
+
+
+async def test_a_million_long_deadlines_keep_no_memory() -> None:
+    deadlines = Deadlines()
+    running = [deadlines.start(3_600_000) for _ in range(10)]
+    for _ in range(10_000):
+        deadlines.start(3_600_000).end()
+    assert len(deadlines._heap) < 1_000
+    assert not any(deadline.expired for deadline in running)

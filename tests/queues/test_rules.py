@@ -1,0 +1,117 @@
+"""What a job and its handler say about failed attempts: rules per exception, own backoffs, expiry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.queues.rig import Rig, until
+from workfleet.events import BackoffFailed, JobClaimed
+from workfleet.model.jobs import JobState
+from workfleet.model.outcome import RunPolicy
+from workfleet.model.policy import fixed, own_backoff
+
+
+class Declined(ValueError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("rules", "runs"),
+    [
+        ({}, 3),
+        ({"ValueError": None}, 1),  # a base class's rule
+        ({f"{__name__}.Declined": fixed("1ms"), "ValueError": None}, 3),  # the nearest class says it
+        ({"KeyError": None}, 3),
+    ],
+)
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_the_nearest_class_with_a_rule_decides(
+    rig: Rig, rules: dict[str, Any], runs: int, *, in_thread: bool
+) -> None:
+    ran = []
+
+    async def declines(job: Any) -> None:
+        ran.append(job.attempt)
+        raise Declined("no")
+
+    def declines_in_thread(job: Any) -> None:
+        ran.append(job.attempt)
+        raise Declined("no")
+
+    policy = RunPolicy(attempts=3, backoff=fixed("1ms"), rules=rules)
+    rig.on(declines_in_thread if in_thread else declines, name="declines", policy=policy)
+    async with rig:
+        record = await rig.finished(await rig.enqueue("declines"))
+    assert ran == list(range(1, runs + 1))
+    assert (record.state, record.attempts_made) == (JobState.FAILED, runs)
+
+
+async def test_an_own_backoff_is_asked_with_the_attempt_and_the_error(rig: Rig) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def tiers(attempt: int, error: BaseException | None) -> str:
+        asked.append((attempt, type(error).__name__))
+        return "2ms"
+
+    async def fails(job: Any) -> None:
+        raise Declined("no")
+
+    rig.backoffs = {"tiers": tiers}
+    rig.on(fails, policy=RunPolicy(attempts=3, backoff=own_backoff("tiers")))
+    async with rig:
+        record = await rig.finished(await rig.enqueue("fails"))
+    assert asked == [(1, "Declined"), (2, "Declined"), (3, "Declined")]
+    assert record.attempts_made == 3
+
+
+@pytest.mark.parametrize(
+    ("backoffs", "said"),
+    [
+        ({}, "no module of this application has a backoff 'tiers'"),
+        ({"tiers": lambda _attempt, _error: "soon"}, "soon"),
+        ({"tiers": lambda _attempt, _error: 1 / 0}, "ZeroDivisionError"),
+    ],
+)
+async def test_an_own_backoff_that_gives_no_wait_is_told_and_the_default_taken(
+    rig: Rig, backoffs: dict[str, Any], said: str
+) -> None:
+    async def fails(job: Any) -> None:
+        raise Declined("no")
+
+    rig.backoffs = backoffs
+    rig.on(fails, policy=RunPolicy(attempts=5, backoff=own_backoff("tiers")))
+    async with rig:
+        job_id = await rig.enqueue("fails")
+        await until(lambda: rig.exchange.totals["delayed"] == 1)
+        record = await rig.record(job_id)
+    (told,) = rig.told(BackoffFailed)
+    assert said in told.error
+    assert record.state is JobState.DELAYED
+    assert record.due_ms - record.history[0].ended_ms <= 1_100  # half of the default's first second, as drawn
+
+
+async def test_an_expired_job_is_never_started(rig: Rig) -> None:
+    async def never(_job: Any) -> None:
+        raise AssertionError("it has expired")
+
+    rig.on(never)
+    job_id = await rig.enqueue("never", expires_after_ms=0)
+    async with rig:
+        record = await rig.finished(job_id)
+        await until(lambda: rig.exchange.totals == {"failed": 1})
+    assert (record.state, record.outcome, record.attempts_made) == (JobState.FAILED, "expired", 0)
+    assert record.failure is not None
+    assert record.failure.message == "it was not started before it expired"
+    assert rig.told(JobClaimed) == []
+
+
+async def test_a_job_that_expires_later_runs(rig: Rig) -> None:
+    async def runs(_job: Any) -> int:
+        return 1
+
+    rig.on(runs)
+    async with rig:
+        record = await rig.finished(await rig.enqueue("runs", expires_after_ms=60_000))
+    assert (record.state, record.result) == (JobState.COMPLETED, b"1")

@@ -9,7 +9,7 @@ CHECKED := $(wildcard src bench tools tests examples)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-full check pins bench clean clean-example env-example env-all
+.PHONY: help setup run test test-full check pins bench soak clean clean-example env-example env-all
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "make %-15s %s\n", $$1, $$2 }'
@@ -50,6 +50,9 @@ pins: ## renew constraints.txt to the newest releases that pyproject.toml allows
 
 bench: env-all ## measure beside other libraries, write docs/benchmarks.md
 	@$(BIN)/python -m bench
+
+soak: env-all ## eight workers on one SQLite file, one killed every second, for SECONDS=300 with JOBS=50000
+	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(JOBS),--jobs $(JOBS))
 
 clean: ## remove environments, caches and builds (not the example's data)
 	@rm -rf .venv .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

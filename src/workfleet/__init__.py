@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from .app.app import App as App
     from .app.client import Client as Client
+    from .app.outbox import Outbox as Outbox
+    from .app.outbox import SyncOutbox as SyncOutbox
     from .app.sync import SyncClient as SyncClient
     from .errors import CallTimeout as CallTimeout
     from .errors import Cancel as Cancel
@@ -52,13 +54,20 @@ if TYPE_CHECKING:
     from .model.jobs import JobRecord as JobRecord
     from .model.jobs import JobState as JobState
     from .model.jobtypes import Job as Job
+    from .model.jobtypes import JobContext as JobContext
     from .model.jobtypes import JobType as JobType
     from .model.jobtypes import NewJob as NewJob
+    from .model.limits import Rate as Rate
     from .model.policy import Backoff as Backoff
     from .model.policy import exponential as exponential
     from .model.policy import fixed as fixed
     from .model.policy import linear as linear
+    from .model.policy import own_backoff as own_backoff
+    from .model.queue import Group as Group
+    from .model.queue import Queue as Queue
+    from .model.retention import Retention as Retention
     from .model.setting import setting as setting
+    from .model.unique import Unique as Unique
     from .modules.builtin import HealthModule as HealthModule
     from .modules.builtin import LockModule as LockModule
     from .modules.builtin import LoggerModule as LoggerModule
@@ -66,6 +75,7 @@ if TYPE_CHECKING:
     from .modules.builtin import PoolsModule as PoolsModule
     from .modules.builtin import SchedulerModule as SchedulerModule
     from .modules.module import Module as Module
+    from .modules.outbox import OutboxModule as OutboxModule
     from .modules.redis import RedisClient as RedisClient
     from .modules.redis import RedisClients as RedisClients
     from .modules.redis import RedisModule as RedisModule
@@ -78,8 +88,10 @@ if TYPE_CHECKING:
     from .pools.registry import Pools as Pools
     from .queues.declare import handler as handler
     from .queues.declare import queue as queue
+    from .queues.filters import JobFilter as JobFilter
     from .queues.jobs import Jobs as Jobs
-    from .queues.jobs import Queues as Queues
+    from .queues.queues import QueueInfo as QueueInfo
+    from .queues.queues import Queues as Queues
     from .schedules.declare import schedule as schedule
     from .schedules.schedules import ScheduleInfo as ScheduleInfo
     from .schedules.schedules import Schedules as Schedules
@@ -113,6 +125,7 @@ _HOMES = {
     "app.app": "App",
     "app.client": "Client",
     "app.graph": "Pool",
+    "app.outbox": "Outbox SyncOutbox",
     "app.sync": "SyncClient",
     "errors": (
         "Cancel CallTimeout ChildDied CircuitOpen ConfigError Fail JobFailed LockBusy LockLost LockUnavailable "
@@ -127,17 +140,24 @@ _HOMES = {
     "model.durations": "DurationLike",
     "model.expressions": "CronExpression",
     "model.jobs": "JobRecord JobState",
-    "model.jobtypes": "Job JobType NewJob",
-    "model.policy": "Backoff exponential fixed linear",
+    "model.jobtypes": "Job JobContext JobType NewJob",
+    "model.limits": "Rate",
+    "model.policy": "Backoff exponential fixed linear own_backoff",
+    "model.queue": "Group Queue",
+    "model.retention": "Retention",
     "model.setting": "setting",
+    "model.unique": "Unique",
     "modules.builtin": "HealthModule LockModule LoggerModule MetricsModule PoolsModule SchedulerModule",
     "modules.module": "Module",
+    "modules.outbox": "OutboxModule",
     "modules.redis": "RedisClient RedisClients RedisModule",
     "observe.metrics.service": "Metrics",
     "pools.declare": "health_check on_shutdown on_start process public",
     "pools.registry": "Pools",
     "queues.declare": "handler queue",
-    "queues.jobs": "Jobs Queues",
+    "queues.filters": "JobFilter",
+    "queues.jobs": "Jobs",
+    "queues.queues": "QueueInfo Queues",
     "schedules.declare": "schedule",
     "schedules.schedules": "ScheduleInfo Schedules Triggered",
     "seednames": (

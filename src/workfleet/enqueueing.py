@@ -3,39 +3,63 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
-
-from msgspec import UNSET, UnsetType
 
 from .errors import UsageError
 from .ids import derived_id, new_id
-from .model.durations import duration_ms
-from .model.jobs import MAX_PRIORITY, JobRecord, RunOverrides
+from .model import checks
+from .model.jobs import JobRecord
 from .model.jobtypes import JobType, NewJob
-from .model.names import queue_name
-from .model.options import JobOptions, RunOptions
-from .model.policy import backoff_of
+from .model.names import group_name, queue_name
+from .model.options import JobOptions
+from .model.queue import DEFAULT_PAYLOAD
+from .model.unique import Unique
 from .payloads.codec import Codec
 from .payloads.hints import resolved
 from .templates import Template
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_INSTANT_MS = 253_402_300_799_999  # 9999-12-31, the last day that datetime knows
-_MOST_ATTEMPTS = 1_000_000
-_MOST_CODECS = 1_000
+_MOST_KEPT = 1_000
+_LONGEST_KEY = 1_000
+_NO_PAYLOAD = object()
+
+
+@dataclass(frozen=True)
+class PayloadLimits:
+    """How many bytes of JSON a payload may have: what an operator says of its queue, else its job type, else the
+    queue's code, else `default`."""
+
+    default: int = DEFAULT_PAYLOAD
+    operator: Mapping[str, int] = field(default_factory=dict)
+    declared: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, queue: str, kind: JobType[Any, Any] | None = None) -> int:
+        """The limit on a queue. A job type's own is not for other queues than its own."""
+        own = kind.payload_limit if kind is not None and kind.queue in (None, queue) else None
+        return self.operator.get(queue) or own or self.declared.get(queue) or self.default
 
 
 class Enqueueing:
     """Turns jobs into records. Codecs are kept per job type, so that a type is compiled once."""
 
-    def __init__(self, default_queue: str, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        default_queue: str,
+        now_ms: Callable[[], int],
+        *,
+        limits: PayloadLimits | None = None,
+        trace: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """`trace` tells the trace that is current where a job is made."""
         self.default_queue = default_queue
-        self._now_ms = now_ms
+        self.limits = limits or PayloadLimits()
+        self._now_ms, self._trace = now_ms, trace
         self.seen: Callable[[NewJob[Any], JobRecord], None] = _ignored
         """Told of every job that becomes a record: for tests."""
         self._codecs: dict[int, tuple[JobType[Any, Any], Codec]] = {}
+        self._templates: dict[tuple[str, bool], Template] = {}
+        self._queues: set[str] = set()
 
     def record(self, job: NewJob[Any]) -> JobRecord:
         """The record of a new job. Raises `PayloadRejected` for a payload and `UsageError` for an option that is
@@ -46,58 +70,94 @@ class Enqueueing:
             )
         kind, options = job.type, job.options
         try:
-            queue = options.get("queue") or kind.queue or self.default_queue
-            record = self.bare(queue, kind.name, self._codec(kind).encode(job.payload), options)
-            record.unique_key = self._unique(job)
+            queue = self._queue(options.get("queue") or kind.queue or self.default_queue)
+            payload = self._codec(kind).encode(job.payload, limit=self.limits.of(queue, kind))
+            record = self.bare(queue, kind.name, payload, options, data=job.payload)
         except (ValueError, AttributeError, KeyError) as error:
             raise UsageError(f"job {kind.name!r}: {error}") from None
         self.seen(job, record)
         return record
 
-    def bare(self, queue: str, name: str, payload: bytes, options: JobOptions) -> JobRecord:
-        """The record of an encoded payload. Raises ValueError for an option that is wrong."""
+    def bare(
+        self, queue: str, name: str, payload: bytes, options: JobOptions, *, data: object = _NO_PAYLOAD
+    ) -> JobRecord:
+        """The record of an encoded payload; `data` is the payload itself, from which keys are filled (left out: they
+        are only checked). Raises ValueError for an option that is wrong, and what `Template.fill` raises."""
+        record = JobRecord(id="", queue=self._queue(queue), name=name, payload=payload, trace=self._trace())
+        if options:
+            self._say(record, options, {"data": data, "name": name})
+        record.id = record.id or new_id(self._now_ms())
+        return record
+
+    def _say(self, record: JobRecord, options: JobOptions, values: Mapping[str, object]) -> None:
+        """Put what the options say into the record."""
         for option in options:
             if option not in JobOptions.__optional_keys__:
                 known = ", ".join(sorted(JobOptions.__optional_keys__))
                 raise ValueError(f"unknown option {option!r}; there are {known}")
-        if "delay" in options and "at" in options:
-            raise ValueError("give delay= or at=, not both")
-        return JobRecord(
-            id=_checked_id(options.get("id")) or new_id(self._now_ms()),
-            queue=queue_name(queue),
-            name=name,
-            payload=payload,
-            run=run_overrides(options),
-            priority=_priority(options.get("priority", 0)),
-            lifo=_flag("lifo", options.get("lifo", False)),
-            delay_ms=duration_ms(options["delay"]) if "delay" in options else 0,
-            due_ms=instant_ms(options["at"]) if "at" in options else 0,
-            tags=_tags(options.get("tags", ())),
-            metadata=_metadata(options.get("metadata", {})),
-        )
+        record.id = checks.job_id(options.get("id")) or ""
+        record.run = checks.run_overrides(options)
+        record.priority = checks.priority(options.get("priority", 0))
+        record.lifo = checks.flag("lifo", options.get("lifo", False))
+        record.delay_ms, record.due_ms, record.expires_after_ms, record.expires_ms = checks.times(options)
+        if "unique" in options:
+            record.unique = checks.unique_rule(options)
+            record.unique_key = self._unique_key(options["unique"], values)
+        if "group" in options:
+            record.group = self._group(options["group"], values)
+        if "retention" in options:
+            record.keep = checks.kept(options["retention"])
+        record.tags = checks.texts("tags", options.get("tags", ()))
+        record.metadata = checks.texts_by_name("metadata", options.get("metadata", {}))
 
     def follow_up(self, job: NewJob[Any], run: JobRecord, index: int) -> JobRecord:
-        """The record of a job that a run returned. Without an id of its own it gets one that derives from the run."""
+        """The record of a job that a run returned. Without an id of its own it gets one that derives from the run; the
+        trace goes on."""
         record = self.record(job)
         if "id" not in job.options:
             record.id = derived_id(run.id, index)
+        record.trace = record.trace or run.trace
         return record
 
     def _codec(self, kind: JobType[Any, Any]) -> Codec:
         known = self._codecs.get(id(kind))
         if known is None:
             # The type is kept beside its codec so that its id() cannot be given to another one.
-            if len(self._codecs) >= _MOST_CODECS:
+            if len(self._codecs) >= _MOST_KEPT:
                 self._codecs.clear()  # somebody makes job types as he goes: they must not take the memory
             known = (kind, Codec(payload_type(kind), f"payload of {kind.name}"))
             self._codecs[id(kind)] = known
         return known[1]
 
-    def _unique(self, job: NewJob[Any]) -> str | None:
-        if "unique" not in job.options:
-            return None
-        template = Template.parse(job.options["unique"], ("data", "name"), constant=False)
-        return template.fill({"data": job.payload, "name": job.type.name})
+    def _queue(self, name: object) -> str:
+        """A queue's checked name."""
+        if not isinstance(name, str) or name not in self._queues:
+            if len(self._queues) >= _MOST_KEPT:
+                self._queues.clear()  # names made as one goes, as above
+            self._queues.add(name := queue_name(name))
+        return name
+
+    def _unique_key(self, unique: str | Unique, values: Mapping[str, object]) -> str | None:
+        key = self._filled("unique", unique if isinstance(unique, str) else unique.key, values, constant=False)
+        if key is not None and len(key) > _LONGEST_KEY:
+            raise ValueError(f"unique: the key {key[:20]!r}… has {len(key):,} characters, at most {_LONGEST_KEY:,}")
+        return key
+
+    def _group(self, text: object, values: Mapping[str, object]) -> str:
+        group = self._filled("group", text, values, constant=True)
+        return "" if group is None else group_name(group)
+
+    def _filled(self, option: str, text: object, values: Mapping[str, object], *, constant: bool) -> str | None:
+        """A key for this payload; None where there is no payload yet."""
+        if not isinstance(text, str):
+            raise ValueError(f"{option}={text!r}: it is a text such as '{{data.tenant}}'")
+        template = self._templates.get((text, constant))
+        if template is None:
+            if len(self._templates) >= _MOST_KEPT:
+                self._templates.clear()  # keys made as one goes, as above
+            template = Template.parse(text, ("data", "name"), constant=constant)
+            self._templates[text, constant] = template
+        return None if values["data"] is _NO_PAYLOAD else template.fill(values)
 
 
 def _ignored(_job: NewJob[Any], _record: JobRecord) -> None:
@@ -107,72 +167,6 @@ def _ignored(_job: NewJob[Any], _record: JobRecord) -> None:
 def payload_type(kind: JobType[Any, Any]) -> Any:
     """The payload type, resolved where a decorator left it as a function."""
     return resolved(kind.payload)
-
-
-def run_overrides(options: RunOptions) -> RunOverrides:
-    """What options say about runs, with what they leave out unset."""
-    attempts: int | UnsetType = options.get("attempts", UNSET)
-    if attempts is not UNSET and not (_whole(attempts, 1) and attempts <= _MOST_ATTEMPTS):
-        raise ValueError(f"attempts={attempts!r}: it is the number of tries, 1 to {_MOST_ATTEMPTS:,}")
-    timeout = options.get("timeout", UNSET)
-    timeout_ms = timeout if timeout is UNSET or timeout is None else duration_ms(timeout)
-    if timeout_ms == 0:
-        raise ValueError(f"timeout={timeout!r}: no run ends in no time; None is for no timeout")
-    return RunOverrides(
-        attempts=attempts,
-        backoff=backoff_of(options["backoff"]) if "backoff" in options else UNSET,
-        timeout_ms=timeout_ms,
-    )
-
-
-def instant_ms(at: datetime) -> int:
-    """An aware datetime in milliseconds. Raises ValueError for a naive one, whose instant nobody knows."""
-    if at.tzinfo is None:
-        raise ValueError(f"at={at.isoformat()}: give it a time zone, such as datetime.now(UTC)")
-    return min((at - _EPOCH) // timedelta(milliseconds=1), _LAST_INSTANT_MS)
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name}={value!r}: it is True or False")
-    return value
-
-
-def _tags(tags: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        raise ValueError(f"tags={tags!r}: it is a list of texts, such as [{tags!r}]")
-    return tuple(_plain("tags", tag) for tag in tags)
-
-
-def _metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    return {_plain("metadata", key): _plain("metadata", value) for key, value in metadata.items()}
-
-
-def _plain(name: str, value: object) -> str:
-    """Text that any store and any reader can keep. A `str()` of anything else would be a guess."""
-    if not isinstance(value, str):
-        raise ValueError(f"{name}: {value!r} is not text")
-    if not value.isprintable():
-        raise ValueError(f"{name}: {value!r} is not printable text")
-    return value
-
-
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _priority(value: int) -> int:
-    if not _whole(value, 0) or value > MAX_PRIORITY:
-        raise ValueError(f"priority={value!r}: 0 to {MAX_PRIORITY}, 0 first")
-    return value
-
-
-def _checked_id(value: str | None) -> str | None:
-    if value is None:
-        return None
-    if not value or len(value.encode()) > 255 or ":" in value or value == "wf" or not value.isprintable():
-        raise ValueError(f"id={value!r}: 1 to 255 bytes of printable text without a colon, and not 'wf'")
-    return value
 
 
 def _shown(value: object) -> str:

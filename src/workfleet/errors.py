@@ -63,6 +63,17 @@ class StoreUnavailable(WorkfleetError):
         super().__init__(f"store {store}: {reason}" + (f". {advice}" if advice else ""))
 
 
+class OutboxUnavailable(WorkfleetError):
+    """The application's database, which holds the outbox, cannot be reached or refuses. `reason` is its own word."""
+
+    code = "outbox_unavailable"
+    exit_code = 3
+
+    def __init__(self, database: str, reason: str, advice: str = "") -> None:
+        self.database, self.reason = database, reason
+        super().__init__(f"outbox {database}: {reason}" + (f". {advice}" if advice else ""))
+
+
 class NotFound(WorkfleetError):
     """There is no such job, queue, schedule or worker."""
 

@@ -20,10 +20,13 @@ _LAST_POLL_S = 1.0
 
 
 class JobRef(Generic[R_co]):
-    """What `enqueue` gives back. `created` is False when a job with that id or unique key was there already."""
+    """What `enqueue` gives back. `created` is False when a job with that id or unique key was there already; it is that
+    one's reference then. `replaced`: it has taken this job's payload and options (`Unique(on_conflict=…)`)."""
 
-    def __init__(self, id: str, *, created: bool, jobs: JobStore, clock: Clock, result: Any = Any) -> None:
-        self.id, self.created = id, created
+    def __init__(
+        self, id: str, *, created: bool, jobs: JobStore, clock: Clock, result: Any = Any, replaced: bool = False
+    ) -> None:
+        self.id, self.created, self.replaced = id, created, replaced
         self._jobs, self._clock, self._result = jobs, clock, result
 
     async def record(self) -> JobRecord:

@@ -30,8 +30,8 @@ from dishka import Provider, Scope, provide
 from msgspec import Struct
 
 from workfleet import (
-    App, Fail, Job, JobType, Locks, Module, NewJob, PayloadRejected, Pool, circuit_breaker, handler, idempotent, locked,
-    on_shutdown, process, public, queue, schedule,
+    App, Fail, Job, JobContext, JobType, Locks, Module, NewJob, PayloadRejected, Pool, Queue, circuit_breaker, handler,
+    idempotent, locked, on_shutdown, process, public, queue, schedule,
 )
 
 class Depot:
@@ -163,11 +163,26 @@ class Cpu:
     @locked("alone")
     def alone(self, job: Job[None]) -> None: ...
 
+    @handler("large", pool="cpu", queue="large")
+    def large(self, job: Job[int], context: JobContext) -> list[object]:
+        refused = ""
+        for size in (job.data, job.data + 1):
+            try:
+                context.progress("x" * size)
+            except PayloadRejected as error:
+                refused = str(error)
+        return [context.id == job.id, context.group, context.trace, refused.partition(":")[0]]
+
+    @handler("ruled", pool="cpu", queue="media", attempts=5, backoff="1h", retry={LookupError: None, OSError: "1ms"})
+    def ruled(self, job: Job[None]) -> None:
+        raise ConnectionResetError("again") if job.attempt < 3 else KeyError("no more")
+
     @schedule("nightly", every="1h", pool="cpu")
     def nightly(self, job: Job[None]) -> list[object]:
         return [os.getpid(), job.schedule]
 
-app = App("photos", modules=[Module("media", providers=[Provides()], jobs=[ImageWorker, Media, Cpu])])
+media = Module("media", providers=[Provides()], jobs=[ImageWorker, Media, Cpu])
+app = App("photos", modules=[media], queues=[Queue("large", max_payload="2MB")])
 """
 }
 
@@ -240,6 +255,21 @@ async def test_a_handler_in_a_child_logs_reports_and_has_everything_injected(med
     assert record.progress == b"49"
     assert (pid, other.progress) == (said["pid"], b'{"half":true}')
     assert await worker.client.jobs.logs(other.id) == ["from a coroutine"]
+
+
+async def test_a_handler_in_a_child_has_its_context_and_its_queue_s_limits(media: Any, worker: Worker) -> None:
+    ref = await worker.client.enqueue(media.Cpu.large.job(1_999_998, group="g"))
+    assert await ref.result(timeout="30s") == [True, "g", None, "progress"]
+    assert len((await ref.record()).progress or b"") == 2_000_000
+
+
+async def test_retry_rules_are_about_what_was_raised_in_the_child(media: Any, worker: Worker) -> None:
+    with pytest.raises(JobFailed, match="no more"):
+        await result(worker, media.Cpu.ruled.job())
+    (record,) = await worker.jobs(name="ruled")
+    assert [each.failure and each.failure.type for each in record.history] == [
+        "ConnectionResetError", "ConnectionResetError", "KeyError"
+    ]  # fmt: skip
 
 
 async def test_a_handler_in_the_pool_of_a_class_shares_its_child(media: Any, worker: Worker) -> None:
@@ -331,7 +361,7 @@ async def test_a_pool_that_is_not_there_stops_the_start(folder: Path) -> None:
 async def test_without_a_locator_no_handler_can_run_in_a_child(media: Any) -> None:
     said = await start_problems(media.app)
     assert all("needs an application that a child can import: use `workfleet run`" in text for text in said.values())
-    assert len(said) == 8
+    assert len(said) == 10
 
 
 async def test_a_key_of_a_pool_method_that_names_no_parameter_stops_the_start(folder: Path) -> None:

@@ -9,20 +9,22 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
 import pytest
 
 from workfleet.cli.main import main
 from workfleet.clock import SystemClock
+from workfleet.ports.stores import Store
 from workfleet.settings.store import default_store
 from workfleet.stores.open import open_store
 
+T = TypeVar("T")
 TIMEOUT_S = 60
 
 APP = """
@@ -65,8 +67,7 @@ async def switched_off() -> None: ...
 """
 
 
-@dataclass(frozen=True)
-class Ran:
+class Ran(NamedTuple):
     """How a command ended."""
 
     code: int
@@ -78,8 +79,12 @@ class Ran:
         """Standard output as JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.code, self.out, self.err))
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -95,12 +100,23 @@ class Project:
             return self.process(*arguments, cwd=cwd, **environ)
         return self.inside(*arguments, stdin=stdin, cwd=cwd, **environ)
 
-    def inside(self, *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str) -> Ran:
+    def typing(self, typed: str, *arguments: str) -> Ran:
+        """Run `workfleet` in this process; standard input is a terminal, at which this is typed."""
+        return self.inside(*arguments, terminal=Terminal(typed))
+
+    def inside(
+        self,
+        *arguments: str,
+        stdin: str = "",
+        terminal: io.StringIO | None = None,
+        cwd: Path | None = None,
+        **environ: str,
+    ) -> Ran:
         """Run `workfleet` in this process."""
         out, err = io.StringIO(), io.StringIO()
         with (
             untouched(clean({**self.environ, **environ}), cwd or self.folder),
-            patch.object(sys, "stdin", io.StringIO(stdin)),
+            patch.object(sys, "stdin", terminal or io.StringIO(stdin)),
             redirect_stdout(out),
             redirect_stderr(err),
         ):
@@ -129,6 +145,18 @@ class Project:
             await (await open_store(url, app=app, clock=SystemClock(), create=True)).close()
 
         asyncio.run(make())
+
+    def in_store(self, use: Callable[[Store], Awaitable[T]], app: str = "shop") -> T:
+        """Do something in the project's store, which is made where it is not there."""
+
+        async def run() -> T:
+            store = await open_store(default_store(self.folder, app), app=app, clock=SystemClock(), create=True)
+            try:
+                return await use(store)
+            finally:
+                await store.close()
+
+        return asyncio.run(run())
 
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
         """Start `workfleet` and leave it running."""

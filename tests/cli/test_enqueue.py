@@ -1,4 +1,4 @@
-"""`enqueue`, `jobs retry` and `schedules run`: what changes something."""
+"""`enqueue` and `schedules run`."""
 
 from __future__ import annotations
 
@@ -56,10 +56,18 @@ def test_the_payload_comes_from_standard_input(shop: Project) -> None:
         (("greet",), "payload of greet: $: Expected `object`, got `null`"),
         (("refuse", "3"), "payload of refuse: $: Expected `null`, got `int`"),
         (("other", "NaN"), "payload of other: $: nan is no JSON number"),
+        (("greet", '{"name": NaN}'), "payload of greet: $.name: nan is no JSON number"),
+        (("greet", '{"name": "\\ud800"}'), "payload of greet: $.name: the text is not valid Unicode"),
+        (("other", '["\\udfff"]'), "payload of other: $[0]: the text is not valid Unicode"),
         (("other", str(2**60)), "payload of other: $: the integer is beyond"),
         (("other", "[" * 100_000), "nested too deeply"),
         (("other", "1", "--delay", "90"), "'90' has no unit: write '90s'"),
         (("other", "1", "--id", "a:b"), "without a colon"),
+        (("other", "1", "--id", "\udcff"), "id='\\udcff': 1 to 255 bytes"),
+        (("other", "1", "--id", "x" * 5_000), f"id='{'x' * 60}'…: 1 to 255 bytes"),
+        (("other", "1", "--at", "tomorrow"), "--at 'tomorrow': it is no instant such as 2026-12-24T18:00Z"),
+        (("other", "1", "--at", "2026-12-24"), "--at '2026-12-24': it has no time zone: write it as 2026-12-24T18:00Z"),
+        (("other", "1", "--at", "2099-01-01T00:00Z", "--delay", "1s"), "give delay= or at=, not both"),
         (("other", "1", "--priority", "-1"), "priority=-1: 0 to 2097151"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
@@ -69,6 +77,24 @@ def test_what_is_wrong_is_refused_with_its_place(arguments: tuple[str, ...], tol
     assert (code, out) == (2, "")
     assert err.startswith("Error: ")
     assert told in err
+
+
+def test_at_an_instant(shop: Project) -> None:
+    assert shop("enqueue", "greetings", "later", "--id", "at", "--at", "2099-12-24T19:00+01:00").code == 0
+    job = show(shop, "at")
+    assert (job["state"], job["due"]) == ("delayed", "2099-12-24T18:00:00Z")
+
+
+def test_a_store_that_is_not_there_is_never_made(shop: Project, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/nope.db"
+    by_option = shop("enqueue", "greetings", "later", "--store", url)
+    assert (by_option.code, by_option.out) == (3, "")
+    assert by_option.err == (
+        f"Error: store sqlite:///{tmp_path}/nope.db: it does not exist yet. Run the application first: workfleet run\n"
+        "Or correct its address, which --store, WORKER_STORE or a settings file gives\n"
+    )
+    assert shop("enqueue", "greetings", "later", WORKER_STORE=url) == by_option
+    assert not (tmp_path / "nope.db").exists()
 
 
 def test_a_name_without_a_handler_is_added_and_said(shop: Project) -> None:
@@ -109,43 +135,3 @@ def test_a_schedule_is_run_once_and_its_overlap_refused(shop: Project) -> None:
     code, _, err = shop("schedules", "run", "nothing")
     assert code == 4
     assert "Known schedules: nightly, off" in err
-
-
-def states(project: Project) -> dict[str, str]:
-    documents = project("jobs", "ls", "--queue", "greetings", "--json").documents
-    return {document["id"]: document["state"] for document in documents}
-
-
-def test_retry_takes_all_or_none_and_asks_before_many(tmp_path: Path) -> None:
-    project = make_project(tmp_path)
-    project.make_store("shop")
-    for job_id in ("f1", "f2", "f3"):
-        assert project("enqueue", "greetings", "refuse", "--id", job_id).code == 0
-    assert project("enqueue", "greetings", "greet", '{"name": "ok"}', "--id", "ok").code == 0
-    assert project("run", "--until-idle").code == 0
-    before = states(project)
-    assert before == {"f1": "failed", "f2": "failed", "f3": "failed", "ok": "completed"}
-    for arguments, stdin, expected in (
-        (
-            ("f1", "nope", "gone"),
-            "",
-            (4, "", "Error: there is no job nope, gone: check the id, or its retention is over"),
-        ),
-        (("f1", "ok"), "", (2, "", "Error: only a failed job can be retried: ok is completed. Nothing was done")),
-        (("f1", "ok", "--dry-run"), "", (2, "", "Error: only a failed job can be retried")),
-        (("f1", "f2", "--dry-run"), "", (0, "2 jobs would be retried\n", "")),
-        (("--all-failed", "--dry-run"), "", (0, "3 jobs would be retried\n", "")),
-        (("--all-failed",), "", (1, "", "Retry 3 failed jobs? [y/N] nothing was done\n")),
-        (("--all-failed",), "no\n", (1, "", "Retry 3 failed jobs? [y/N] nothing was done\n")),
-        (("--all-failed", "--queue", "elsewhere"), "", (0, "0 jobs made ready\n", "")),
-    ):
-        code, out, err = project("jobs", "retry", *arguments, stdin=stdin)
-        assert (code, out) == expected[:2], arguments
-        assert err.startswith(expected[2]) if expected[2] else err == "", arguments
-        assert states(project) == before, arguments
-    assert project("jobs", "retry", "f1").out == "1 job made ready\n"
-    assert states(project) == {**before, "f1": "waiting"}
-    assert project("jobs", "retry", "--all-failed", stdin="y\n").out == "2 jobs made ready\n"
-    assert states(project) == {"f1": "waiting", "f2": "waiting", "f3": "waiting", "ok": "completed"}
-    (job,) = project("jobs", "show", "f1", "--json").documents
-    assert (job["attempts_made"], len(job["history"])) == (0, 1)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -36,19 +37,34 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "status",
         "queues",
         "queues ls",
+        "queues show",
+        "queues pause",
+        "queues resume",
+        "queues purge",
         "jobs",
         "jobs ls",
         "jobs show",
+        "jobs logs",
         "jobs retry",
+        "jobs cancel",
+        "jobs delete",
+        "jobs promote",
         "schedules",
         "schedules ls",
         "schedules next",
         "schedules run",
+        "schedules remove",
+        "workers",
+        "workers ls",
+        "workers quiet",
+        "workers stop",
+        "workers recycle",
         "probe",
         "init",
         "config",
         "config show",
         "config check",
+        "bench",
         "version",
     }
 
@@ -94,13 +110,23 @@ def test_the_supervisor_brings_no_application_machinery_along() -> None:
         (["jobs", "ls", "--sate", "failed"], "--sate"),
         (["jobs", "ls", "--state", "broken"], "'broken' is not one of 'waiting'"),
         (["jobs", "ls", "--limit", "0"], "--limit"),
+        (["jobs", "ls", "--limit", "99999999999999999999"], "is not in the range 1<=x<=100000"),
+        (["jobs", "ls", "--older-than", "90"], "--older-than: '90' has no unit: write '90s'"),
+        (["jobs", "ls", "--newer-than", "2026-13-01"], "--newer-than '2026-13-01': it is no instant such as"),
+        (["schedules", "next", "-n", "99999999999999999999"], "is not in the range 1<=x<=100000"),
         (["jobs", "show"], "Missing argument 'ID'"),
         (["run", "--processes", "0"], "--processes"),
         (["run", "--fail-on-failed"], "--fail-on-failed needs --until-idle"),
         (["run", "a", "b"], "unexpected extra argument (b)"),
-        (["jobs", "retry"], "say which jobs"),
-        (["jobs", "retry", "x", "--all-failed"], "say which jobs"),
-        (["jobs", "retry", "x", "--queue", "q"], "--queue goes with --all-failed"),
+        (["run", ""], "the application's name is empty: leave it out, or write a file or module:attr"),
+        (["queues", "ls", "--app", " "], "the application's name is empty"),
+        (["jobs", "retry"], "say which jobs: their ids, filters such as --queue NAME, or --all"),
+        (["jobs", "delete"], "say which jobs: their ids"),
+        (["jobs", "cancel", "x", "--all"], "say which jobs by their ids, or by filters: not both"),
+        (["jobs", "promote", "x", "--queue", "q"], "not both"),
+        (["queues", "purge", "q", "--state", "active"], "'active' is not one of"),
+        (["workers", "stop"], "say which workers: their ids, or --all"),
+        (["workers", "stop", "x", "--all"], "say which workers"),
         (["enqueue", "q"], "Missing argument 'NAME'"),
     ],
     ids=" ".join,
@@ -112,6 +138,24 @@ def test_wrong_usage_exits_2_and_says_what_is_wrong(
     out, err = capsys.readouterr()
     assert out == ""
     assert told in err
+
+
+def test_every_option_is_used_in_a_test() -> None:
+    tests = Path(__file__).parent.parent
+    used = "".join(file.read_text() for file in tests.rglob("*.py"))
+    options = {
+        (" ".join(path), param.opts[-1])
+        for path, found in ALL.items()
+        for param in found.params
+        if isinstance(param, click.Option)
+    }
+    assert ("workers quiet", "--undo") in options
+    assert [each for each in sorted(options) if not any(f'"{name}' in used for name in _names(*each))] == []
+
+
+def _names(path: str, name: str) -> list[str]:
+    found = [param.opts + param.secondary_opts for param in ALL[tuple(path.split())].params if name in param.opts]
+    return [each for names in found for each in names]
 
 
 def test_without_a_command_help_is_shown_and_the_code_is_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,17 +11,21 @@ import subprocess
 import termios
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from .conftest import Project, clean, command
+from workfleet.model.jobs import JobRecord
+from workfleet.ports.stores import Store
+
+from .conftest import Project, clean, command, make_project
 
 
 def test_queues_with_their_counts(worked: Project) -> None:
     code, out, err = worked("queues", "ls")
     assert (code, err) == (0, "")
     head, *rows = [line.split() for line in out.splitlines()]
-    assert head == ["QUEUE", "WAITING", "PRIORITIZED", "DELAYED", "RETRYING", "ACTIVE", "COMPLETED", "FAILED"]
+    assert head == ["QUEUE", "WAITING", "PRIORITIZED", "DELAYED", "RETRYING", "ACTIVE", "COMPLETED", "FAILED", "STATE"]
     assert ["greetings", "0", "0", "1", "0", "0", "1", "2"] in rows
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
     documents = {document["queue"]: document for document in worked("queues", "ls", "--json").documents}
@@ -41,6 +45,12 @@ def test_queues_with_their_counts(worked: Project) -> None:
         (("--state", "failed", "--state", "delayed"), ["late", "refused", "broken"]),
         (("--name", "greet", "--limit", "2"), ["late", "broken"]),
         (("--queue", "nowhere"), []),
+        (("--text", "ADA", "--tag", "none"), []),
+        (("--text", "ADA", "--queue", "greetings"), ["done"]),
+        (("--text", "is there"), ["broken"]),
+        (("--older-than", "1d"), []),
+        (("--newer-than", "2020-01-01T00:00Z", "--queue", "greetings", "--all"), ["late", "refused", "broken", "done"]),
+        (("--group", "g"), []),
     ],
     ids=lambda value: " ".join(map(str, value)),
 )
@@ -52,6 +62,29 @@ def test_jobs_newest_first_with_filters(filters: tuple[str, ...], ids: list[str]
     table = worked("jobs", "ls", *filters).out.splitlines()
     assert [line.split()[0] for line in table[1:]] == ids
     assert table[0].startswith("ID") if ids else table == ["no jobs"]
+
+
+def test_all_without_a_limit_and_in_pages(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def fill(store: Store) -> None:
+        await store.jobs.enqueue([JobRecord(id=f"{number:04}", queue="q", name="n") for number in range(2_500)])
+
+    project.in_store(fill)
+    ran = project("jobs", "ls", "--all", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert sorted(document["id"] for document in ran.documents) == [f"{number:04}" for number in range(2_500)]
+    assert len(project("jobs", "ls", "--all").out.splitlines()) == 2_501
+    few = project("jobs", "ls", "--limit", "2000", "--json")
+    assert len(few.documents) == 2_000
+    assert few.err == "there are more than these 2000: --limit or --all shows more\n"
+
+
+@pytest.mark.parametrize("option", ["--queue", "--name", "--text"])
+def test_a_filter_with_a_byte_that_is_no_text(option: str, worked: Project) -> None:
+    code, out, err = worked.process("jobs", "ls", option, "\udcff")
+    assert (code, out) == (2, "")
+    assert "it is no Unicode text, which no job has" in err
 
 
 def test_the_table_of_jobs_says_why_and_when(worked: Project) -> None:
@@ -95,8 +128,9 @@ def test_a_job_for_a_person(worked: Project) -> None:
     sections = {part.splitlines()[0]: part.splitlines()[1:] for part in out.split("\n\n")[1:]}
     assert list(sections) == ["payload", "timeline", "traceback", "logs"]
     assert sections["payload"] == ["  {", '    "name": "nobody"', "  }"]
-    created, attempt, finished = sections["timeline"]
-    assert "  created " in created
+    enqueued, ready, attempt, finished = sections["timeline"]
+    assert "  enqueued " in enqueued
+    assert ready.endswith("  ready at once")
     assert "  attempt 1 on " in attempt
     assert attempt.endswith(": ValueError: nobody\\x1b[31m is there")
     assert "  failed " in finished

@@ -1,4 +1,5 @@
-"""docs/testing.md is one project and its tests: it is written to a folder and run as a user would."""
+"""docs/testing.md is one project and its tests, and the test of a store: both are written to a folder and run as a user
+would."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ from workfleet.testing import Fleet
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "testing.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, flags=re.DOTALL | re.MULTILINE)
+OF_PROJECTS, OF_STORES = DOCUMENT.split("## A store of your own")
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_the_project_and_all_its_tests_pass(tmp_path: Path) -> None:
-    program, *tests = BLOCKS
+    program, *tests = blocks(OF_PROJECTS)
     assert program.startswith("# shop.py\n")
     (tmp_path / "shop.py").write_text(program, "utf-8")
     (tmp_path / "test_shop.py").write_text("\n\n".join(tests), "utf-8")
@@ -28,6 +33,19 @@ def test_the_project_and_all_its_tests_pass(tmp_path: Path) -> None:
     count = sum(block.count("async def test_") for block in tests)
     assert count == 10
     assert re.search(rf"^{count} passed", done.stdout, flags=re.MULTILINE), done.stdout + done.stderr
+
+
+def test_the_test_of_a_store_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_mystore.py").write_text("\n\n".join(blocks(OF_STORES)), "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nmarkers = slow: by hand\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    # The rest of the suite runs in tests/stores.
+    command += ["-k", "TestLocks or TestKeys or test_histories", "test_mystore.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    found = re.search(r"^(\d+) passed, (\d+) deselected", done.stdout, flags=re.MULTILINE)
+    assert found, done.stdout + done.stderr
+    assert int(found[1]) > 10
+    assert int(found[2]) > 200
 
 
 def test_every_name_of_the_table_is_there() -> None:

@@ -43,11 +43,12 @@ class Running:
         return (self.folder / "log").read_text()
 
 
-def start(folder: Path, *options: str, program: Path = PROGRAM) -> Running:
-    """Start a run. Its output goes to `log` in the folder."""
+def start(folder: Path, *options: str, program: Path = PROGRAM, own_group: bool = False, **settings: str) -> Running:
+    """Start a run. Its output goes to `log` in the folder; `settings` are `WORKER_…` variables."""
     folder.mkdir(exist_ok=True)
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("WORKER_", "REDIS_", "DB_"))}
     environ["TEST_FOLDER"] = str(folder)
+    environ.update({f"WORKER_{name.upper()}": value for name, value in settings.items()})
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "workfleet", "run", str(program), "--log-format", "console", *options],
@@ -56,6 +57,7 @@ def start(folder: Path, *options: str, program: Path = PROGRAM) -> Running:
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
+            start_new_session=own_group,
         )
     return Running(folder, process)
 

@@ -179,6 +179,29 @@ async def test_an_outage_before_the_work_fails_the_call_and_an_outage_at_its_fai
         await call(job_id="a")
 
 
+async def test_a_note_whose_reply_was_lost_keeps_nobody_waiting() -> None:
+    guards = await Guards.on_memory()
+    put = guards.store.keys.put_if_absent
+    runs: list[str] = []
+
+    @idempotent("job_id")
+    async def work(job_id: str) -> str:
+        runs.append(job_id)
+        return "done"
+
+    async def lost(key: str, value: bytes, ttl_ms: int) -> bytes | None:
+        guards.store.keys.put_if_absent = put  # type: ignore[method-assign]
+        await put(key, value, ttl_ms)
+        raise StoreUnavailable("test", "the reply was lost")
+
+    guards.store.keys.put_if_absent = lost  # type: ignore[method-assign]
+    call = guards.bind(work)
+    with pytest.raises(StoreUnavailable):
+        await call(job_id="a")
+    assert await asyncio.wait_for(call(job_id="a"), 5) == "done"  # no time passes on the guards' clock
+    assert runs == ["a"]
+
+
 async def test_a_renewal_that_fails_is_tried_again() -> None:
     guards = await Guards.on_memory()
     go_on = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The project's own tools: file sizes, pins, the chooser of the interpreter, the bench's document."""
+"""The project's own tools: file sizes, pins and the chooser of the interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench.bench import Bench, Measured, alternate, document, rows
 from tools import check_sizes
 
 ROOT = Path(__file__).parents[2]
@@ -86,30 +85,3 @@ def test_the_environment_script_finds_this_python_and_says_no_to_one_that_is_too
     assert refused.returncode == 1
     assert "is not a Python 3.11 or newer" in refused.stderr
     assert not (tmp_path / "env").exists()
-
-
-def test_a_bench_takes_turns_and_its_median_ignores_the_warm_up() -> None:
-    order: list[str] = []
-    figures = {"ours": iter([100.0, 3.0, 1.0, 2.0]), "peer": iter([100.0, 8.0, 4.0, 4.0])}
-
-    def subject(name: str) -> float:
-        order.append(name)
-        return next(figures[name])
-
-    medians = alternate({"ours": lambda: subject("ours"), "peer": lambda: subject("peer")}, runs=3)
-    assert medians == {"ours": 2.0, "peer": 4.0}
-    assert order == ["ours", "peer"] * 4
-
-
-def test_a_bench_s_document_and_row() -> None:
-    bench = Bench("startup", "the probe", "ms", ("bare-python",), lambda _peers: found)
-    found = Measured(ours=30.0, peers={"bare-python": 12.0}, runs=5)
-    assert document(bench, found) == {
-        "bench": "startup",
-        "unit": "ms",
-        "ours": 30.0,
-        "peers": {"bare-python": 12.0},
-        "ratio": {"bare-python": 2.5},
-        "runs": 5,
-    }
-    assert rows(bench, found) == ["| `startup` | the probe | 30.0 ms | bare-python | 12.0 ms | 2.50 | 5 |"]

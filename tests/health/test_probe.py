@@ -318,6 +318,20 @@ def test_wrong_usage(ask: Ask, arguments: list[str], said: str) -> None:
     assert ask(*arguments) == (2, f"workfleet probe: {said}")
 
 
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_what_is_no_file_is_not_waited_for(kind: str, tmp_path: Path, ask: Ask) -> None:
+    path = tmp_path / "status.json"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path = Path("/dev/zero")
+    code, said = ask("live", "--status-file", str(path))
+    assert code == 1
+    assert said.startswith(f"live: {path} cannot be read (")
+
+
 def test_help(ask: Ask) -> None:
     code, said = ask("--help")
     assert code == 0

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from workfleet.observe.trace import span
+from workfleet.observe.trace import current_trace, span
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_without_the_api_nothing_happens() -> None:
     program = """
 import sys
 sys.modules["opentelemetry"] = None
-from workfleet.observe.trace import span
+from workfleet.observe.trace import current_trace, span
 with span("work", {"a": 1}): print("ran")
 try:
     with span("work"): raise KeyError
@@ -64,3 +64,14 @@ except KeyError: print("raised")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "ran\nraised\n"), ran.stderr
+
+
+def test_the_current_span_as_a_traceparent(exporter: InMemorySpanExporter) -> None:
+    assert current_trace() is None
+    with span("request"):
+        context = api.get_current_span().get_span_context()
+        told = current_trace()
+    assert told == f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+    assert len(told) == 55
+    assert current_trace() is None
+    assert len(exporter.get_finished_spans()) == 1

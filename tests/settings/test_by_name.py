@@ -127,3 +127,50 @@ def test_a_reader_can_report_in_the_users_words(project: Project) -> None:
     problem = loaded.problem(("jobs", "a", "cron"), "minute 61 is above 59")
     assert str(problem) == "WORKER_JOBS__A__CRON = 61 * * * * (from environment): minute 61 is above 59"
     assert str(loaded.problem(("jobs", "a", "every"), "is missing")) == "WORKER_JOBS__A__EVERY: is missing"
+
+
+# Queues
+
+
+def test_a_queue_is_named_in_the_environment(project: Project) -> None:
+    project.write("workfleet.yaml", "queue_limits: {e-mails: {rate_limit: 5/1s, weight: 2}}\n")
+    env = {
+        "WORKER_QUEUE_LIMITS__E_MAILS__FLEET_CONCURRENCY": "10",
+        "WORKER_QUEUE_LIMITS__E_MAILS__RATE_LIMIT": "none",
+        "WORKER_QUEUE_LIMITS__E_MAILS__MAX_PAYLOAD": "2MB",
+        "WORKER_MAX_JOBS": "7",
+        "WORKER_MAX_PAYLOAD": "64MiB",
+    }
+    loaded = project.read(env).with_names(queues=["e-mails", "other"])
+    core = loaded.core
+    assert loaded.core.queue_limits["e-mails"].rate_limit is None
+    del env["WORKER_QUEUE_LIMITS__E_MAILS__RATE_LIMIT"]
+    assert str(project.read(env).with_names(queues=["e-mails"]).core.queue_limits["e-mails"].rate_limit) == "5/1s"
+    assert {name: override.given() for name, override in core.queue_limits.items()} == {
+        "e-mails": {"weight": 2, "fleet_concurrency": 10, "rate_limit": None, "max_payload": 2_000_000}
+    }
+    assert (core.max_jobs, core.max_payload) == (7, 64 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"WORKER_QUEUE_LIMITS__Q__RATE_LIMIT": "fast"}, "a number of starts and a duration, such as '100/1m'"),
+        ({"WORKER_QUEUE_LIMITS__Q__FLEET_CONCURRENCY": "0"}, "1 to 1000000"),
+        ({"WORKER_QUEUE_LIMITS__Q__MAX_PAYLOAD": "65MiB"}, "a size from 1kB to 64MiB"),
+        ({"WORKER_MAX_PAYLOAD": "10B"}, "a size from 1kB to 64MiB"),
+        ({"WORKER_MAX_JOBS": "0"}, "1 to 100000"),
+        ({"WORKER_QUEUE_LIMITS__Q__FLEET_CONCURENCY": "1"}, "WORKER_QUEUE_LIMITS__Q__FLEET_CONCURRENCY"),
+    ],
+)
+def test_what_a_queue_cannot_be_told(project: Project, env: dict[str, str], said: str) -> None:
+    assert said in str(project.problem(env))
+
+
+def test_a_queue_that_is_not_there(project: Project) -> None:
+    loaded = project.read({"WORKER_QUEUE_LIMITS__EMIALS__WEIGHT": "2"})
+    with pytest.raises(ConfigError) as caught:
+        loaded.with_names(queues=["emails"])
+    assert [str(one) for one in caught.value.problems] == [
+        "WORKER_QUEUE_LIMITS__EMIALS__WEIGHT (from environment): there is no queue 'emials'; did you mean emails?"
+    ]

@@ -71,6 +71,12 @@ def test_two_files_at_once_are_refused(
     assert problem.message == f"only one may be used at once: {named}; keep one of them"
 
 
+def test_a_file_that_is_not_there_is_the_only_complaint(project: Project) -> None:
+    project.write("workfleet.yaml", "processes: 1\n")
+    problem = project.problem({}, config=Path("nope.yaml"))
+    assert (problem.name, problem.value, problem.message) == ("--config", "nope.yaml", "there is no such file")
+
+
 def test_the_same_file_named_twice_is_one(project: Project) -> None:
     path = project.write("workfleet.yaml", "processes: 2\n")
     assert project.read({"WORKER_CONFIG": "workfleet.yaml"}, config=path).core.processes == 2

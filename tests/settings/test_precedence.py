@@ -70,6 +70,7 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
             "memory": True, "event_loop": True, "store": True, "timeout": "2s", "cache_ttl": "1s", "version": None,
         },
         "log": {"level": "info", "format": "auto", "levels": {}},
+        "outbox": {"database": None, "poll": "1s", "batch": 500},
     }  # fmt: skip
 
 

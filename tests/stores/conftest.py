@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +28,18 @@ def path() -> Iterator[Path]:
     """A store's path, short enough that the sockets beside it have room for their names (107 bytes on Linux)."""
     with TemporaryDirectory(prefix="wf-") as folder:
         yield Path(folder) / "store.db"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own, that can be filled and made read-only. Needs root."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest_asyncio.fixture
@@ -51,8 +65,8 @@ def outside(path: Path) -> Iterator[Callable[[str], object]]:
         connection.close()
 
 
-@pytest_asyncio.fixture
-async def start(path: Path) -> AsyncIterator[Start]:
+@asynccontextmanager
+async def starter(path: Path) -> AsyncIterator[Start]:
     """Starts `child.py` on the file. What still runs at the end is killed."""
     children: list[asyncio.subprocess.Process] = []
 
@@ -68,3 +82,10 @@ async def start(path: Path) -> AsyncIterator[Start]:
         if child.returncode is None:
             child.kill()
         await child.communicate()
+
+
+@pytest_asyncio.fixture
+async def start(path: Path) -> AsyncIterator[Start]:
+    """A `starter` on the test's file."""
+    async with starter(path) as start_child:
+        yield start_child

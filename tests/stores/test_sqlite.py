@@ -17,7 +17,7 @@ _LEAKS = {
     "parts of jobs that are gone": """
         SELECT count(*) FROM (
           SELECT seq FROM wf_body UNION ALL SELECT seq FROM wf_run UNION ALL SELECT seq FROM wf_report
-          UNION ALL SELECT seq FROM wf_log
+          UNION ALL SELECT seq FROM wf_log UNION ALL SELECT seq FROM wf_tag UNION ALL SELECT seq FROM wf_replaced
         ) WHERE seq NOT IN (SELECT seq FROM wf_job)
     """,
     "jobs without a body": "SELECT count(*) FROM wf_job WHERE seq NOT IN (SELECT seq FROM wf_body)",
@@ -28,6 +28,15 @@ _LEAKS = {
         SELECT count(*) FROM wf_claim WHERE app = 'shop' AND claim NOT IN (SELECT claim FROM wf_job WHERE state = 3)
     """,
     "expired keys": "SELECT count(*) FROM wf_key WHERE app = 'shop'",
+    "expired holds of unique keys": "SELECT count(*) FROM wf_hold WHERE app = 'shop'",
+    "starts that no window holds": """
+        SELECT count(*) FROM wf_start WHERE queue IN (SELECT queue FROM wf_queue WHERE app = 'shop')
+    """,
+    "parked jobs behind nothing": """
+        SELECT count(*) FROM wf_job j WHERE parked = 1 AND NOT EXISTS (
+          SELECT 1 FROM wf_job o WHERE o.app = j.app AND o.unique_key = j.unique_key AND o.state < 5
+            AND o.started_ms IS NOT NULL)
+    """,
     "expired locks": "SELECT count(*) FROM wf_lock WHERE app = 'shop'",
 }
 

@@ -28,9 +28,50 @@ async def test_rings_all_others_of_the_app_but_not_itself(path: Path) -> None:
     async with asyncio.timeout(10):
         assert await ears[1][1].get() == Ring("shop", ("queue q", "queue r"))
     assert [heard.qsize() for _, heard in ears] == [0, 0, 0]
-    for ear, _ in ears:
+    for left, (ear, _) in zip((2, 1), ears, strict=False):
         ear.close()
-    assert list(folder_for(path).iterdir()) == []
+        assert len(list(folder_for(path).iterdir())) == left
+    # The last one leaves nothing behind.
+    ears[2][0].close()
+    assert not folder_for(path).exists()
+
+
+async def test_the_last_listener_removes_the_sockets_of_killed_ones_too(path: Path) -> None:
+    ear, _ = listening(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
+        killed.bind(str(folder_for(path) / "killed.sock"))
+    ear.close()
+    assert not folder_for(path).exists()
+
+
+async def test_the_folder_of_a_listener_is_not_removed_under_it(path: Path) -> None:
+    first, _ = listening(path)
+    second, heard = listening(path)
+    first.close()
+    mouth = Bell(path, "shop")
+    mouth.ring(["queue q"])
+    async with asyncio.timeout(10):
+        assert await heard.get() == Ring("shop", ("queue q",))
+    mouth.close()
+    second.close()
+
+
+async def test_who_comes_while_the_last_one_goes_listens_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ear = Bell(path, "shop")
+    ours, removals = ear._folder_is_ours, iter([True, True])
+
+    def removed_at_once() -> bool:
+        made = ours()
+        if next(removals, False):
+            folder_for(path).rmdir()
+        return made
+
+    monkeypatch.setattr(ear, "_folder_is_ours", removed_at_once)
+    ear.listen(lambda _: None)
+    assert len(list(folder_for(path).iterdir())) == 1
+    ear.close()
 
 
 async def test_too_many_topics_ring_for_everything(path: Path) -> None:
@@ -86,7 +127,7 @@ async def test_a_long_path_has_its_sockets_in_the_temporary_folder(tmp_path: Pat
     assert await asyncio.wait_for(waiting, 10)
     await store.close()
     await other.close()
-    folder.rmdir()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o750])

@@ -16,6 +16,7 @@ from workfleet.events import ServiceRestarted, StoreTrouble
 from workfleet.model.jobs import Claim
 from workfleet.ports.stores import Store
 from workfleet.supervision.board import Board, BoardEntry
+from workfleet.supervision.insist import insist
 from workfleet.supervision.keeper import Keeper
 from workfleet.supervision.keeper_thread import KeeperThread
 from workfleet.supervision.service import ServiceGroup
@@ -37,6 +38,7 @@ class Kept:
             clock=self.clock,
             publish=self.published.append,
             on_lost=lambda board, entry: self.lost.append(entry.name),
+            draw=lambda: 0.5,
         )
 
     async def run(self, seconds: float, *, at: dict[float, Callable[[], object]] | None = None) -> None:
@@ -80,14 +82,25 @@ async def test_an_outage_is_told_once_and_renewal_goes_on_when_it_ends(kept: Kep
     await kept.run(15)
     assert kept.store.jobs.renewals == [["a"]]
     assert [event.what for event in kept.published.of(StoreTrouble)] == ["renewing leases"]
-    waits = kept.clock.slept[1:7]
-    assert all(0.125 * 2**n <= wait <= 0.25 * 2**n for n, wait in enumerate(waits[:5]))
-    assert 2.5 <= waits[5] <= 5.0
+    # Three quarters of 0.25 s, doubled each time, and never more than three quarters of 5 s.
+    assert kept.clock.slept[1:7] == [0.1875, 0.375, 0.75, 1.5, 3.0, 3.75]
     kept.store.jobs.down = 1
     await kept.run(15)
-    # After a jittered wait of up to 5 s, the 15 s have room for one renewal more, or for two.
-    assert kept.store.jobs.renewals in ([["a"]] * 2, [["a"]] * 3)
+    # Renewed 10.5625 s after the start, so it is due again at 20.5625 s, and the look that finds it meets the outage.
+    assert kept.store.jobs.renewals == [["a"]] * 2
     assert len(kept.published.of(StoreTrouble)) == 2
+
+
+@pytest.mark.parametrize(("draw", "first_wait_s"), [(0.0, 0.125), (0.999, 0.249875)])
+async def test_a_wait_is_never_near_zero(draw: float, first_wait_s: float) -> None:
+    clock, answers = SteppingClock(), iter([StoreUnavailable("fake://", "down"), None])
+
+    async def call() -> None:
+        if (answer := next(answers)) is not None:
+            raise answer
+
+    await insist(call, "a test", timeout_ms=1_000, clock=clock, publish=Published().append, draw=lambda: draw)
+    assert clock.slept == [pytest.approx(first_wait_s)]
 
 
 async def test_a_lost_claim_is_told_once_and_not_renewed_again(kept: Kept) -> None:

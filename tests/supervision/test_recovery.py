@@ -9,6 +9,7 @@ import pytest
 from tests.supervision.fakes import Published, SteppingClock, fake_store
 from tests.supervision.stress import stress
 from workfleet.clock import SystemClock
+from workfleet.errors import StoreUnavailable
 from workfleet.events import JobRecovered, StoreTrouble
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import JobState
@@ -81,7 +82,7 @@ async def test_in_company_nobody_knows_who_did_it_so_the_suspects_are_tried_apar
     assert await yard.recover("w1") == 2
     assert yard.states() == {"poison": ("delayed", 2), "innocent": ("delayed", 2)}
     outcomes = [settlement.outcome for settlement in yard.store.jobs.settlements]
-    assert [(outcome.code, outcome.deferrals) for outcome in outcomes] == [("crashed", 1), ("crashed", 1)]
+    assert [(outcome.code, outcome.suspicions) for outcome in outcomes] == [("crashed", 1), ("crashed", 1)]
     assert all(0 <= outcome.delay_ms <= 5_000 for outcome in outcomes)
 
 
@@ -136,6 +137,41 @@ async def test_later_a_process_must_be_gone_for_two_polls(yard: Yard) -> None:
     await yard.clock.run(yard.reaper, 10)
     assert yard.states() == {"a": ("waiting", 1)}
     assert set(yard.store.fleet.records) == {"me"}
+
+
+async def test_what_was_taken_over_waits_for_no_second_lease_when_the_store_fails_then(yard: Yard) -> None:
+    """It is settled once the store answers again, and the trouble is told once for each call."""
+    yard.store.jobs.add("a", worker="w")
+    take_over = yard.store.jobs.take_over
+
+    async def then_down(request: TakeOver) -> Any:
+        records = await take_over(request)
+        yard.store.jobs.down = 2
+        return records
+
+    yard.store.jobs.take_over = then_down
+    assert await yard.recover("w") == 1
+    assert yard.states() == {"a": ("waiting", 1)}
+    assert [event.what for event in yard.published.of(StoreTrouble)] == ["taking over jobs of dead workers"]
+
+
+async def test_a_question_for_expired_leases_is_asked_again_under_its_token(yard: Yard) -> None:
+    """So that a reply that was lost is found, and the jobs in it wait for no second lease."""
+    asked: list[tuple[str, bool]] = []
+    take_over = yard.store.jobs.take_over
+
+    async def lost(request: TakeOver) -> Any:
+        records = await take_over(request)
+        asked.append((request.token, bool(records)))
+        if len(asked) == 1:
+            raise StoreUnavailable("fake://", "the reply was lost")
+        return records
+
+    yard.store.jobs.take_over = lost
+    await yard.clock.run(yard.reaper, 45)
+    tokens = [token for token, _ in asked]
+    assert len(tokens) == 3  # the poll after an outage asks nothing
+    assert tokens[0] == tokens[1] != tokens[2]
 
 
 async def test_expired_leases_are_taken_over_at_every_poll(yard: Yard) -> None:

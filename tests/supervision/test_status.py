@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +17,13 @@ from workfleet.app.status import (
     StatusFile,
     SupervisorFacts,
     WorkerStatus,
+    beside,
     default_status_file,
     fallback_status_file,
     read_status,
     write_status,
 )
+from workfleet.supervision.identity import identity_of, own_identity
 
 
 def status(**changed: object) -> Status:
@@ -77,6 +83,7 @@ def test_the_document_has_the_fields_that_probe_reads(tmp_path: Path) -> None:
                 "pools": {},
                 "details": {},
                 "last_exit": None,
+                "instruction": None,
             }
         ],
     }
@@ -104,8 +111,83 @@ def test_where_it_cannot_be_written_the_fallback_is_used_and_said_once(tmp_path:
     assert read_status(path) == status(written_ms=5)
     assert fallback.parent.stat().st_mode & 0o777 == 0o700
     (tmp_path / "blocked").unlink()
-    assert file.write(status(written_ms=6)) == f"the status file {path} can be written again"
+    assert file.write(status(written_ms=6)) == f"the status file {path} is written from now on"
     assert read_status(path) == status(written_ms=6)  # the later of the two
+
+
+class Other:
+    """A living process that stands for another supervisor, and what it writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        identity = identity_of(self.process.pid)
+        assert identity is not None
+        self.facts = SupervisorFacts(identity.pid, identity.started, identity.boot_id)
+
+    def write(self, **changed: object) -> None:
+        write_status(self.path, status(host=socket.gethostname(), supervisor=self.facts, **changed))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Other]:
+    made = Other(tmp_path / "shop.status.json")
+    yield made
+    made.end()
+
+
+def own_status(**changed: object) -> Status:
+    own = own_identity()
+    return status(host=own.host, supervisor=SupervisorFacts(own.pid, own.started, own.boot_id), **changed)
+
+
+def test_a_living_supervisors_file_is_left_alone_until_it_has_ended(other: Other) -> None:
+    other.write(written_ms=1)
+    file, place = StatusFile(other.path), beside(other.path, os.getpid())
+    assert place.name == f"shop.status.{os.getpid()}.json"
+    assert file.write(own_status(written_ms=5)) == (
+        f"the status file {other.path} is that of another run of this app, process {other.process.pid}: this one "
+        f"writes {place}. Probes and `status` see the other one"
+    )
+    assert file.write(own_status(written_ms=6)) is None
+    theirs, ours = read_status(other.path), read_status(place)
+    assert theirs is not None
+    assert (theirs.supervisor, theirs.written_ms) == (other.facts, 1)
+    assert ours == own_status(written_ms=6)
+
+    other.end()
+    assert file.write(own_status(written_ms=7)) == f"the status file {other.path} is written from now on"
+    assert read_status(other.path) == own_status(written_ms=7)
+    assert not place.exists()
+
+
+def test_a_stopped_supervisors_file_is_nobodys(other: Other) -> None:
+    other.write(state="stopped")
+    assert StatusFile(other.path).write(own_status()) is None
+    assert read_status(other.path) == own_status()
+
+
+@pytest.mark.parametrize("changed", [{"host": "web2"}, {"supervisor": SupervisorFacts(1, "123", "another boot")}])
+def test_what_another_machine_or_boot_left_is_not_in_the_way(tmp_path: Path, changed: dict[str, object]) -> None:
+    path = tmp_path / "shop.status.json"
+    write_status(path, status(**changed))
+    assert StatusFile(path).write(own_status()) is None
+    assert read_status(path) == own_status()
+
+
+def test_nothing_is_left_beside_it_at_the_end(other: Other) -> None:
+    other.write()
+    file = StatusFile(other.path)
+    file.write(own_status())
+    assert file.write(own_status(state="stopped")) is None
+    assert [path.name for path in other.path.parent.iterdir() if path.is_file()] == ["shop.status.json"]
+    theirs = read_status(other.path)
+    assert theirs is not None
+    assert theirs.supervisor == other.facts
 
 
 def test_of_two_files_the_one_that_was_written_last_counts(tmp_path: Path) -> None:

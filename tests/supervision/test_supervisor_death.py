@@ -21,7 +21,9 @@ async def test_a_killed_worker_is_replaced_and_its_job_taken_over_at_once(start:
     how = f"the process of worker {worker} was killed by SIGKILL"
     # Recovered before the next one started, and without waiting for the lease.
     assert fleet.journal("settle") == [["job-0-0", "crashed", how]]
-    assert fleet.journal("forget") == [worker]
+    (taker,) = fleet.journal("take_over")
+    assert fleet.journal("register") == [[taker, fleet.process.pid]]
+    assert fleet.journal("forget") == [worker, taker]
     assert fleet.events("worker.died") == [{"pid": first, "how": "was killed by SIGKILL"}]
     await fleet.ready()
     status = fleet.status()
@@ -31,6 +33,20 @@ async def test_a_killed_worker_is_replaced_and_its_job_taken_over_at_once(start:
     fleet.signal(signal.SIGTERM)
     assert await fleet.exit_code() == 0
     assert fleet.summary["crashes"] == 1
+
+
+async def test_a_supervisor_that_dies_with_jobs_in_its_hands_leaves_its_record(start: StartFleet) -> None:
+    """By which others see at once that they are nobody's any more."""
+    fleet = start(script="work", lease_ms=30_000)
+    await fleet.ready()
+    (fleet.folder / "no-settle").touch()
+    (worker,) = fleet.worker_pids()
+    os.kill(worker, signal.SIGKILL)
+    await fleet.until(lambda: fleet.journal("take_over"))
+    fleet.process.kill()
+    await fleet.exit_code()
+    assert fleet.journal("register") == [[fleet.journal("take_over")[0], fleet.process.pid]]
+    assert (fleet.journal("settle"), fleet.journal("forget")) == ([], [])
 
 
 async def test_locks_of_a_dead_worker_are_released(start: StartFleet) -> None:

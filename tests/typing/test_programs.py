@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import api
 import one
+import options
 from fleet import (
     SETTINGS,
     FakeSmtp,
@@ -38,6 +39,19 @@ async def test_one_file_is_a_whole_application() -> None:
         assert fleet.enqueued == [one.welcome.job(one.Welcome(n)) for n in (1, 2, 3)]
         done = await fleet.jobs.list(queue="emails")
         assert sorted(job.result or b"" for job in done) == [b'"sent to 1"', b'"sent to 2"', b'"sent to 3"']
+
+
+async def test_every_option_works_together() -> None:
+    async with Fleet(options.app) as fleet:
+        refs = await options.enqueue(fleet)
+        await fleet.schedules.trigger("nightly")
+        await fleet.run_until_idle()
+        assert [await ref.result() for ref in refs] == [ref.id for ref in refs]
+        assert [(await ref.record()).progress for ref in refs] == [
+            b'{"trace":null,"group":"acme"}', b'{"trace":null,"group":"gold"}', b'{"trace":null,"group":""}'
+        ]  # fmt: skip
+        (run,) = await fleet.runs("nightly")
+        assert run.outcome == "completed"
 
 
 async def test_an_api_enqueues() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dishka import Provider
 from pydantic import BaseModel
 
+from workfleet.model.policy import OwnBackoff
+from workfleet.model.queue import Queue
 from workfleet.modules.module import Module
 
 
@@ -25,7 +27,8 @@ class App(Module):
         providers: Sequence[Provider] = (),
         jobs: Sequence[Any] = (),
         settings: type[BaseModel] | None = None,
-        queues: Sequence[str] = (),
+        queues: Sequence[str | Queue] = (),
+        backoffs: Mapping[str, OwnBackoff] | None = None,
         store: str | None = None,
         version: str | None = None,
     ) -> None:
@@ -37,6 +40,7 @@ class App(Module):
             jobs=jobs,
             settings=settings,
             queues=queues,
+            backoffs=backoffs,
             given={"": core} if core else None,
         )
 

@@ -19,7 +19,8 @@ from workfleet.observe.metrics.service import Metrics
 from workfleet.observe.metrics.store import MetricStore
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
-from workfleet.queues.jobs import Jobs, Queues
+from workfleet.queues.jobs import Jobs
+from workfleet.queues.queues import Queues
 from workfleet.schedules.schedules import Schedules
 from workfleet.seednames import SchedulerQueueService, SchedulerService
 from workfleet.settings.core import Settings
@@ -104,6 +105,7 @@ class BuiltIns(Provider):
             clock=basis.clock,
             publish=basis.bus.publish,
             owner=basis.worker,
+            queues=composition.registry.queues.by_name,
         )
 
     def guard_maker(self, locks: Locks, store: Store, metrics: MetricsRegistry, clock: Clock, bus: Bus) -> GuardMaker:
@@ -113,7 +115,7 @@ class BuiltIns(Provider):
         return Client.attached(session)
 
     def jobs(self, session: Session) -> Jobs:
-        return Jobs(session.store)
+        return Jobs(session.store, session.clock)
 
     def queues(self, session: Session) -> Queues:
         return Queues(session.store)

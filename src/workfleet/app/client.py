@@ -3,22 +3,26 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from workfleet.clock import SystemClock
 from workfleet.enqueueing import Enqueueing
-from workfleet.errors import ConfigError, Problem, QueueingDisabled, UsageError
+from workfleet.errors import ConfigError, Problem, QueueingDisabled, StoreUnavailable, UsageError
 from workfleet.events import Event, JobEnqueued
+from workfleet.ids import new_token
 from workfleet.jobref import JobRef
 from workfleet.locks.locks import Locks
-from workfleet.model.jobs import JobRecord
+from workfleet.model.jobs import Enqueued, JobRecord
 from workfleet.model.jobtypes import NewJob
+from workfleet.model.queue import Queue
+from workfleet.observe.trace import current_trace
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
-from workfleet.queues.jobs import Jobs, Queues
+from workfleet.queues.jobs import Jobs
+from workfleet.queues.queues import Queues
 from workfleet.schedules.schedules import Schedules
 from workfleet.settings.load import load
 from workfleet.settings.loaded import Loaded
@@ -26,6 +30,7 @@ from workfleet.settings.sections import LockSettings
 from workfleet.stores.open import open_store
 
 from .locking import make_locks
+from .queueing import payload_limits
 
 R = TypeVar("R")
 _BATCH = 1_000
@@ -53,9 +58,12 @@ class Session:
         clock: Clock,
         publish: Callable[[Event], None],
         owner: str,
+        queues: Mapping[str, Queue] | None = None,
     ) -> Session:
-        """A session with the enqueue options of these settings."""
-        enqueueing = Enqueueing(loaded.core.default_queue, clock.now_ms)
+        """A session with the enqueue options of these settings. `queues` are what the application's code says, where it
+        is here."""
+        limits = payload_limits(loaded.core, queues)
+        enqueueing = Enqueueing(loaded.core.default_queue, clock.now_ms, limits=limits, trace=current_trace)
         return cls(store, app, loaded, clock, publish, enqueueing, owner)
 
     def schedules(self) -> Schedules:
@@ -140,13 +148,18 @@ class Client:
     async def _send(self, batch: list[tuple[NewJob[R], JobRecord]]) -> list[JobRef[R]]:
         session = self.session
         store = await session.store()
-        answers = await store.jobs.enqueue([record for _, record in batch])
+        answers = await _enqueued(store, [record for _, record in batch])
         refs = []
         for (job, record), answer in zip(batch, answers, strict=True):
             session.publish(JobEnqueued(id=answer.id, name=record.name, queue=record.queue, created=answer.created))
             refs.append(
                 JobRef[R](
-                    answer.id, created=answer.created, jobs=store.jobs, clock=session.clock, result=job.type.result
+                    answer.id,
+                    created=answer.created,
+                    replaced=answer.replaced,
+                    jobs=store.jobs,
+                    clock=session.clock,
+                    result=job.type.result,
                 )
             )
         return refs
@@ -160,7 +173,7 @@ class Client:
 
     @property
     def jobs(self) -> Jobs:
-        return Jobs(self.session.store)
+        return Jobs(self.session.store, self.session.clock)
 
     @property
     def queues(self) -> Queues:
@@ -173,6 +186,16 @@ class Client:
     @property
     def locks(self) -> Locks:
         return self.session.locks()
+
+
+async def _enqueued(store: Store, records: Sequence[JobRecord]) -> list[Enqueued]:
+    """Add jobs. Once more where no answer came: under the same call nothing is added twice, and what the first call
+    added counts as new."""
+    call = new_token()
+    try:
+        return await store.jobs.enqueue(records, call=call)
+    except StoreUnavailable:
+        return await store.jobs.enqueue(records, call=call)
 
 
 def _only_app(project: Path) -> str:

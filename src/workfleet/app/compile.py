@@ -19,7 +19,7 @@ from workfleet.model.declared import guards_of
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import Job, NewJob
 from workfleet.model.outcome import RunPolicy
-from workfleet.payloads.codec import Codec, encode_result
+from workfleet.payloads.codec import DEFAULT_LIMIT, Codec, encode_result
 from workfleet.payloads.hints import Hints, read_hints
 from workfleet.ports.guards import Call, Guard
 from workfleet.queues.handlers import THREAD_TIMEOUT, Handler, Returned
@@ -33,6 +33,9 @@ Invoke = Callable[[Job[Any]], Awaitable[object]]
 MakeGuards = Callable[[Any, str, Sequence[str], Any], Sequence[Guard]]
 """Guards for a function's recorded specs, its whole name (what they remember must not meet another's), its parameters'
 names and the type of its result."""
+
+
+_NOTHING = Returned(b"null")
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Compiler:
         pool: Any = None,
         on_timeout: str = "kill",
         finish: Callable[[JobRecord, object], Returned] | None = None,
+        payload_limit: int = DEFAULT_LIMIT,
     ) -> Handler:
         """A runnable handler. Raises `ConfigError` for what cannot work: hints, types, injection, guards, timeouts."""
         hints = read_hints(code.fn, method=code.owner is not None)
@@ -83,25 +87,30 @@ class Compiler:
             finish=finish or self.finish,
             in_thread=in_thread,
             abandons=on_timeout == "abandon",
+            payload_limit=payload_limit,
         )
 
     async def _invocation(self, code: Code, hints: Hints, *, in_thread: bool) -> Invoke:
         injected = await Injected.of(self.container, code, hints)
         run = self.threads.run if in_thread else run_here
+        if not in_thread and (direct := injected.direct()) is not None:
+            return direct
 
         async def invoke(job: Job[Any]) -> object:
             return await injected.call(job, run)
 
         return invoke
 
-    def finish(self, record: JobRecord, value: object) -> Returned:
-        """A return value as a result. Returned `NewJob`s are enqueued in the step that settles the run; their ids
-        derive from the run's, so that a run that is repeated after a crash makes the same jobs."""
-        jobs = _new_jobs(value)
+    def finish(self, record: JobRecord, value: object, *, limit: int = DEFAULT_LIMIT) -> Returned:
+        """A return value as a result of at most `limit` bytes. Returned `NewJob`s are enqueued in the step that settles
+        the run; their ids derive from the run's, so that a run that is repeated after a crash makes the same jobs."""
+        if value is None:
+            return _NOTHING
+        jobs, what = _new_jobs(value), f"result of {record.name}"
         if jobs is None:
-            return Returned(encode_result(value, f"result of {record.name}"))
+            return Returned(encode_result(value, what, limit=limit))
         follow_up = tuple(self.enqueueing.follow_up(job, record, index) for index, job in enumerate(jobs))
-        return Returned(encode_result([job.id for job in follow_up], f"result of {record.name}"), follow_up)
+        return Returned(encode_result([job.id for job in follow_up], what, limit=limit), follow_up)
 
 
 def _guarded(guards: Sequence[Guard], label: str, argument: str, invoke: Invoke) -> Invoke:

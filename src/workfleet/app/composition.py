@@ -11,11 +11,13 @@ from pydantic import BaseModel
 
 from workfleet.errors import ConfigError, Problem
 from workfleet.modules.module import Module, in_order
-from workfleet.settings.core import JobOverride, Settings
+from workfleet.settings.core import JobOverride, QueueOverride, Settings
 from workfleet.settings.load import load, load_isolated
 from workfleet.settings.loaded import Loaded
 
 from .app import App
+from .backoffs import Backoffs
+from .definitions import schedules_queue
 from .lifecycle_jobs import lifecycle_jobs
 from .locate import load_app
 from .registry import Registry, collect, with_extra
@@ -32,6 +34,7 @@ class Composition:
     modules: tuple[Module, ...]
     loaded: Loaded
     registry: Registry
+    backoffs: Backoffs
 
     @property
     def core(self) -> Settings:
@@ -48,6 +51,10 @@ class Composition:
     def override(self, job: str) -> JobOverride | None:
         """What an operator set for a job or schedule by its name."""
         return self.core.jobs.get(job)
+
+    def queue_override(self, queue: str) -> QueueOverride | None:
+        """What an operator set for a queue by its name."""
+        return self.core.queue_limits.get(queue)
 
 
 def compose(app: App, *, cli: Mapping[str, Any] | None = None, config: Path | None = None) -> Composition:
@@ -83,8 +90,12 @@ def _composed(
     registry = collect(modules, loaded.core.packages, loaded.core.default_queue)
     registry = with_extra(registry, built_in(loaded.core))
     jobs = {entry.name for entry in registry.handlers} | {entry.name for entry in registry.schedules}
-    loaded = loaded.with_names(jobs=jobs, pools=[*(mark.name for _, mark in registry.processes), "cpu"])
-    return Composition(app, tuple(modules), loaded, registry)
+    loaded = loaded.with_names(
+        jobs=jobs,
+        pools=[*(mark.name for _, mark in registry.processes), "cpu"],
+        queues=[*registry.queues.by_name, schedules_queue(app.name)],
+    )
+    return Composition(app, tuple(modules), loaded, registry, Backoffs(modules))
 
 
 def _given(modules: list[Module]) -> dict[str, Mapping[str, Any]]:

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from workfleet.enqueueing import Enqueueing, run_overrides
+from workfleet.enqueueing import Enqueueing
 from workfleet.errors import ConfigError, Problem
 from workfleet.ids import derived_id
+from workfleet.model.checks import run_overrides
 from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import JobType, NewJob
@@ -27,6 +28,7 @@ from workfleet.schedules.declare import QueueTarget, ScheduleSpec, timing_of
 from workfleet.settings.core import JobOverride, Settings
 from workfleet.settings.sections import SchedulerSettings
 
+from .backoffs import Backoffs
 from .policies import jitter_ms, resolved, run_policy, schedule_defaults
 from .registry import ScheduleEntry
 
@@ -56,11 +58,13 @@ def define(
     scheduler: SchedulerSettings,
     override: JobOverride | None,
     resolve: Callable[[Setting], Any],
+    backoffs: Backoffs,
 ) -> Definition:
     """The definition of a declared schedule, with settings and overrides applied. Raises `ConfigError`."""
     spec = _overridden(entry.spec, override, resolve)
     options, defaults, where = spec.options, scheduler.default_job_options, entry.code.where
-    policy = run_policy(where, options, override, max_crashes=core.max_crashes, **schedule_defaults(defaults))
+    runs = backoffs.named(where, options)
+    policy = run_policy(where, runs, override, max_crashes=core.max_crashes, **schedule_defaults(defaults))
     try:
         when = timing_of(spec, name=entry.name, default_timezone=core.timezone)
     except ValueError as error:
@@ -135,8 +139,9 @@ def to_queue(target: QueueTarget, enqueueing: Enqueueing) -> Callable[[JobRecord
     """What finishes a run whose return value is a payload for a queue."""
 
     def finish(run: JobRecord, value: object) -> Returned:
-        payload = encode_result(value, f"payload that {run.name} returned")
-        job = enqueueing.bare(target.queue or "", target.job or "", payload, target.options)
+        limit = enqueueing.limits.of(target.queue or "")
+        payload = encode_result(value, f"payload that {run.name} returned", limit=limit)
+        job = enqueueing.bare(target.queue or "", target.job or "", payload, target.options, data=value)
         if "id" not in target.options:
             job.id = derived_id(run.id, 0)
         job.housekeeping = run.housekeeping

@@ -17,6 +17,7 @@ from dishka.provider import BaseProvider
 from dishka.registry import Registry
 
 from workfleet.errors import ConfigError, Problem
+from workfleet.model.jobtypes import JobContext
 
 from .registry import Code
 
@@ -41,6 +42,7 @@ def build_graph(
     own = Provider(scope=Scope.APP)
     for kind in values:
         own.from_context(provides=kind, scope=Scope.APP)
+    own.from_context(provides=JobContext, scope=Scope.REQUEST)
     provided = provided_types(providers)
     for cls in classes:
         if cls not in provided:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from workfleet.errors import ConfigError, Problem, QueueingDisabled
 from workfleet.model.jobs import JobRecord
 from workfleet.model.outcome import RunPolicy
+from workfleet.model.queue import Queue
 from workfleet.queues.handlers import Handler, HandlerTable, Returned
 from workfleet.settings.sections import SchedulerSettings
 
@@ -17,6 +19,7 @@ from .compile import Compiler
 from .composition import Composition
 from .definitions import Definition, define, schedules_queue, to_queue
 from .policies import resolved, run_policy
+from .queueing import concurrency_of, limits_of, weight_of
 from .registry import HandlerEntry
 
 Finish = Callable[[JobRecord, object], Returned]
@@ -35,6 +38,7 @@ def define_all(composition: Composition, scheduler: SchedulerSettings) -> list[D
                     scheduler=scheduler,
                     override=composition.override(entry.name),
                     resolve=composition.loaded.resolve,
+                    backoffs=composition.backoffs,
                 )
             )
         except ConfigError as error:
@@ -92,32 +96,43 @@ async def build_handlers(
             await add(_scheduled(composition, compiler, definition, internal))
     if problems:
         raise ConfigError(problems)
-    return HandlerTable(handlers, concurrency, switched_off=off)
+    known = {name: composition.registry.queues.by_name.get(name) or Queue(name) for name in concurrency}
+    return HandlerTable(
+        handlers,
+        concurrency,
+        switched_off=off,
+        weights={name: weight_of(queue, composition.queue_override(name)) for name, queue in known.items()},
+        total=core.max_jobs,
+        backoffs=composition.backoffs.by_name,
+        limits={name: limits_of(queue, composition.queue_override(name)) for name, queue in known.items()},
+    )
 
 
 def _listened(composition: Composition, scheduler: SchedulerSettings, queues: Sequence[str] | None) -> dict[str, int]:
     """The queues that this worker claims from, and how many jobs of each at a time."""
-    core, declared = composition.core, composition.registry.concurrency
+    core, declared = composition.core, composition.registry.queues.by_name
     wanted = queues if queues is not None else core.queues
     unknown = [queue for queue in wanted or () if queue not in declared]
     if unknown:
         known = ", ".join(sorted(declared)) or "none"
         raise ConfigError(Problem("queues", f"no handler is on {', '.join(unknown)}. Queues with handlers: {known}"))
     listened = {
-        queue: limit or core.concurrency
-        for queue, limit in declared.items()
-        if core.queue_enabled and (wanted is None or queue in wanted)
+        name: concurrency_of(queue, composition.queue_override(name), core.concurrency)
+        for name, queue in declared.items()
+        if core.queue_enabled and (wanted is None or name in wanted)
     }
     if core.scheduler_enabled:
-        listened[schedules_queue(composition.app.name)] = scheduler.max_concurrent
+        internal = schedules_queue(composition.app.name)
+        override = composition.queue_override(internal)
+        listened[internal] = concurrency_of(Queue(internal), override, scheduler.max_concurrent)
     return listened
 
 
 async def _queue_handler(
     composition: Composition, compiler: Compiler, entry: HandlerEntry, queue: str, name: str
 ) -> Handler:
-    options = resolved(entry.options, composition.loaded.resolve)
-    core = composition.core
+    options = composition.backoffs.named(entry.code.where, resolved(entry.options, composition.loaded.resolve))
+    core, limit = composition.core, compiler.enqueueing.limits.of(entry.queue, entry.job)
     policy = run_policy(entry.code.where, options, composition.override(entry.name), max_crashes=core.max_crashes)
     made = await compiler.handler(
         entry.code,
@@ -126,14 +141,17 @@ async def _queue_handler(
         policy=policy,
         pool=options.get("pool"),
         on_timeout=options.get("on_timeout", "kill"),
-        finish=_rerouted(composition, compiler.finish),
+        payload_limit=limit,
+        finish=_rerouted(composition, partial(compiler.finish, limit=limit)),
     )
     return replace(made, shown_as=(entry.queue, entry.name))
 
 
 async def _scheduled(composition: Composition, compiler: Compiler, definition: Definition, internal: str) -> Handler:
     options, target = definition.entry.spec.options, definition.target
-    finish = compiler.finish if target is None else to_queue(target, compiler.enqueueing)
+    limit = compiler.enqueueing.limits.of(internal)
+    own = partial(compiler.finish, limit=limit)
+    finish = own if target is None else to_queue(target, compiler.enqueueing)
     return await compiler.handler(
         definition.entry.code,
         queue=internal,
@@ -141,6 +159,7 @@ async def _scheduled(composition: Composition, compiler: Compiler, definition: D
         policy=definition.policy,
         pool=options.get("pool"),
         on_timeout=options.get("on_timeout", "kill"),
+        payload_limit=limit,
         finish=_rerouted(composition, finish),
     )
 

@@ -12,6 +12,7 @@ from dishka import AsyncContainer
 from workfleet.errors import ConfigError, Problem
 from workfleet.modules.module import Hook, Module
 from workfleet.payloads.hints import read_hints
+from workfleet.supervision.service import Service
 
 from .graph import check_parameters, split_hint
 from .registry import Code
@@ -40,6 +41,11 @@ async def end_hooks(modules: Iterable[Module], when: Hook, container: AsyncConta
                 late = f"was ended: all hooks of this kind have {limit_ms} ms"
                 failed.append(f"{where}: {late if scope.expired() else repr(error)}")
     return failed
+
+
+async def module_services(modules: Iterable[Module], container: AsyncContainer) -> list[Service]:
+    """The loops that modules bring, in order."""
+    return [await container.get(kind) for module in modules for kind in module.services]
 
 
 def check_hooks(modules: Iterable[Module], container: AsyncContainer) -> list[Problem]:

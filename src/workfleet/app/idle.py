@@ -1,7 +1,8 @@
 """`--until-idle`: watches until nothing is left to do.
 
 Left to do is what waits, runs, or will run again after a failed attempt, here or in another process, dead ones
-included. Later delays, later slots and the product's own jobs are not."""
+included, and what a module's service is about to bring in: one with an attribute `idle` that is false. Later delays,
+later slots and the product's own jobs are not."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import JobCounts
 from workfleet.schedules.due import is_live
+
+from .hooks import module_services
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -38,6 +41,10 @@ class IdleWatch:
 
     async def _is_idle(self) -> bool:
         runtime = self._runtime
+        brought = await module_services(runtime.composition.modules, runtime.container)
+        # Before the store is asked: what they bring in meanwhile is seen there.
+        if not all(getattr(service, "idle", True) for service in brought):
+            return False
         try:
             now = await runtime.store.now_ms()
             due = [r.next_due_ms for r in await runtime.store.schedules.all() if is_live(r)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -30,8 +29,10 @@ from workfleet.stores.open import open_store
 from .assemble import container_of
 from .builtins import Basis
 from .composition import Composition, composition_of
+from .definitions import schedules_queue
 from .graph import POOLS
 from .inject import Injected, run_here
+from .queueing import payload_limits
 
 HANDLER_METHOD = "workfleet_handler"
 
@@ -80,6 +81,9 @@ class ChildHandlers:
         registry = composition.registry
         codes = [entry.code for entry in registry.handlers] + [entry.code for entry in registry.schedules]
         self._codes = {code.where: code for code in codes}
+        limits = payload_limits(composition.core, registry.queues.by_name)
+        self._limits = {entry.code.where: limits.of(entry.queue, entry.job) for entry in registry.handlers}
+        self._limit = limits.of(schedules_queue(composition.app.name))
         self._injected: dict[str, Injected] = {}
 
     async def workfleet_handler(self, where: str, facts: Mapping[str, Any], data: object) -> object:
@@ -91,21 +95,21 @@ class ChildHandlers:
         injected = self._injected.get(where)
         if injected is None:
             injected = self._injected[where] = await Injected.of(self._container, code, hints)
-        return await injected.call(_job(facts, data), run_here)
+        return await injected.call(_job(facts, data, self._limits.get(where, self._limit)), run_here)
 
 
 class _ChildRun:
     """The `RunPort` of a run in a child: what it says travels to the parent, under whose claim it is kept."""
 
-    def __init__(self, call: CallContext) -> None:
-        self._call = call
+    def __init__(self, call: CallContext, limit: int) -> None:
+        self._call, self._limit = call, limit
 
     def log(self, line: str) -> None:
         self._call.log(str(line))
 
     def progress(self, value: object) -> Awaitable[None]:
         # Encoded here, where the handler is, so that it and not the parent hears of what is no JSON.
-        self._call.progress(msgspec.json.decode(encode_result(value, "progress")))
+        self._call.progress(msgspec.json.decode(encode_result(value, "progress", limit=self._limit)))
         return _Said()
 
     def cancelled(self) -> bool:
@@ -120,10 +124,9 @@ class _Said:
         yield
 
 
-def _job(facts: Mapping[str, Any], data: Any) -> Job[Any]:
+def _job(facts: Mapping[str, Any], data: Any, limit: int) -> Job[Any]:
     call = current()
     assert call is not None, "a handler in a child runs inside a call"
-    deadline, slot = facts["deadline"], facts["slot"]
     return Job(
         data=data,
         id=facts["id"],
@@ -131,12 +134,14 @@ def _job(facts: Mapping[str, Any], data: Any) -> Job[Any]:
         queue=facts["queue"],
         attempt=facts["attempt"],
         max_attempts=facts["max_attempts"],
-        deadline=None if deadline is None else datetime.fromisoformat(deadline),
+        deadline_ms=facts["deadline_ms"],
         schedule=facts["schedule"],
-        slot=None if slot is None else datetime.fromisoformat(slot),
+        slot_ms=facts["slot_ms"],
         tags=tuple(facts["tags"]),
         metadata=dict(facts["metadata"]),
-        _port=_ChildRun(call),
+        group=facts["group"],
+        trace=facts["trace"],
+        _port=_ChildRun(call, limit),
     )
 
 
@@ -148,11 +153,13 @@ def facts_of(job: Job[Any]) -> dict[str, Any]:
         "queue": job.queue,
         "attempt": job.attempt,
         "max_attempts": job.max_attempts,
-        "deadline": None if job.deadline is None else job.deadline.isoformat(),
+        "deadline_ms": job.deadline_ms,
         "schedule": job.schedule,
-        "slot": None if job.slot is None else job.slot.isoformat(),
+        "slot_ms": job.slot_ms,
         "tags": list(job.tags),
         "metadata": dict(job.metadata),
+        "group": job.group,
+        "trace": job.trace,
     }
 
 

@@ -56,7 +56,7 @@ def lifecycle_jobs(core: Settings) -> Registry:
         return registry
     queue = core.default_queue
     registry.classes.append(WorkerLifecycle)
-    registry.concurrency[queue] = None
+    registry.queues.listen(queue)
     for name, method in ((STARTUP, "handle_startup"), (HEARTBEAT, "handle_heartbeat")):
         fn = getattr(WorkerLifecycle, method)
         registry.handlers.append(

@@ -11,11 +11,13 @@ from contextlib import suppress
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
 from workfleet.ids import new_token
+from workfleet.model.fleet import Instruction
 from workfleet.observe.logs.subscriber import LogSubscriber
 from workfleet.ports.stores import Store
 from workfleet.settings.sections import LogSettings
 from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board, BoardEntry
+from workfleet.supervision.forks import StrayForks
 from workfleet.supervision.keeper_thread import KeeperThread
 from workfleet.supervision.service import Service
 
@@ -31,7 +33,7 @@ _SLOTS = 4_096
 
 
 async def run_here(app: App, *, until_idle: bool) -> None:
-    """Run until a signal, a cancellation or, with `until_idle`, until nothing is left to do."""
+    """Run until a signal, a cancellation, an operator's instruction or, with `until_idle`, until nothing is left."""
     clock, bus = SystemClock(), Bus()
     composition = compose(app)
     configure_logs(composition.loaded.section("log", LogSettings))
@@ -41,20 +43,27 @@ async def run_here(app: App, *, until_idle: bool) -> None:
     worker = f"{socket.gethostname()}-{os.getpid()}-0-{new_token()[:8]}"
     basis = Basis(composition, clock, bus, worker, open_store, board)
 
+    stop = asyncio.Event()
+
     def keeper(runtime: Runtime) -> list[Service]:
         return [] if board is None else [_keeper_of(runtime, board)]
 
-    runtime = Runtime(basis, RuntimeOptions(worker=worker, configure_logs=configure_logs, extra_services=keeper))
+    def told(instruction: Instruction | None) -> None:
+        if instruction in ("stop", "recycle"):  # nobody is here to start it anew
+            stop.set()
+
+    options = RuntimeOptions(worker=worker, configure_logs=configure_logs, extra_services=keeper, on_instruction=told)
+    runtime = Runtime(basis, options)
     try:
-        await runtime.start()
-        await _until_told(runtime, until_idle=until_idle)
+        with StrayForks():
+            await runtime.start()
+            await _until_told(runtime, stop, until_idle=until_idle)
     finally:
         if board is not None:
             board.close()
 
 
-async def _until_told(runtime: Runtime, *, until_idle: bool) -> None:
-    stop = asyncio.Event()
+async def _until_told(runtime: Runtime, stop: asyncio.Event, *, until_idle: bool) -> None:
     with _signals(stop):
         if until_idle:
             IdleWatch(runtime).start(stop.set)

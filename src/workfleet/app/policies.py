@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from workfleet.enqueueing import run_overrides
+from msgspec import UNSET
+
 from workfleet.errors import ConfigError, Problem
+from workfleet.model.checks import run_overrides
 from workfleet.model.durations import duration_ms
-from workfleet.model.options import RunOptions, ScheduleOptions
+from workfleet.model.options import ScheduleOptions
 from workfleet.model.outcome import RunPolicy
 from workfleet.model.policy import DEFAULT_BACKOFF, Backoff, backoff_of
 from workfleet.model.setting import Setting
@@ -29,7 +31,7 @@ def resolved(options: Any, resolve: Callable[[Setting], Any]) -> Any:
 
 def run_policy(
     where: str,
-    options: RunOptions | ScheduleOptions,
+    options: Mapping[str, Any],
     override: JobOverride | None,
     *,
     attempts: int = 3,
@@ -37,7 +39,8 @@ def run_policy(
     timeout_ms: int | None = None,
     max_crashes: int,
 ) -> RunPolicy:
-    """The policy of a handler or schedule. Raises `ConfigError` for an option that makes no sense."""
+    """The policy of a handler or schedule, whose own backoffs have been named. Raises `ConfigError` for an option that
+    makes no sense."""
     said: dict[str, Any] = dict(options)
     if override is not None:
         said |= {name: value for name, value in override.given().items() if name in ("attempts", "timeout")}
@@ -50,6 +53,7 @@ def run_policy(
         backoff=_backoff(said, backoff),
         timeout_ms=own.timeout_ms if "timeout" in said else timeout_ms,  # type: ignore[arg-type]
         max_crashes=max_crashes,
+        rules={} if own.rules is UNSET else own.rules,
     )
 
 

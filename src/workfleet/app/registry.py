@@ -15,10 +15,13 @@ from workfleet.errors import ConfigError, MisplacedGuard, Problem
 from workfleet.model.declared import Guarded, inherit_guards, marked
 from workfleet.model.jobtypes import JobType
 from workfleet.model.options import HandlerOptions
+from workfleet.model.queue import Queue
 from workfleet.modules.module import Module
 from workfleet.pools.marks import ProcessMark
-from workfleet.queues.declare import HandlerSpec, QueueSpec
+from workfleet.queues.declare import HandlerSpec
 from workfleet.schedules.declare import ScheduleSpec
+
+from .queueing import DeclaredQueues
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,13 @@ class Registry:
     schedules: list[ScheduleEntry] = field(default_factory=list)
     processes: list[tuple[type[Any], ProcessMark]] = field(default_factory=list)
     classes: list[type[Any]] = field(default_factory=list)
-    concurrency: dict[str, int | None] = field(default_factory=dict)
-    """Queues that are listened to, with what `@queue` says of them."""
-    said_by: dict[str, str] = field(default_factory=dict)
-    """Which class says a queue's concurrency."""
+    queues: DeclaredQueues = field(default_factory=DeclaredQueues)
+    """Queues that are listened to, with what code says of them."""
+
+    @property
+    def concurrency(self) -> dict[str, int | None]:
+        """Queues that are listened to, with their concurrency where code says it."""
+        return dict(self.queues.concurrency)
 
 
 def collect(modules: Sequence[Module], packages: Sequence[str], default_queue: str) -> Registry:
@@ -91,7 +97,10 @@ def collect(modules: Sequence[Module], packages: Sequence[str], default_queue: s
             problems += error.problems
     for module in modules:
         for queue in module.queues:
-            registry.concurrency.setdefault(queue, None)
+            try:
+                registry.queues.say(queue, f"module {module.name!r}")
+            except ConfigError as error:
+                problems += error.problems
     problems += _duplicates(registry)
     if problems:
         raise ConfigError(problems)
@@ -118,15 +127,15 @@ def _add(registry: Registry, job: Any, source: str, default_queue: str) -> None:
             Problem(f"{job.__module__}.{job.__qualname__}", f"module {source!r} lists it under jobs, but {message}")
         )
     registry.classes.append(job)
-    queue = next((spec for base in job.__mro__ if (spec := marked(base, QueueSpec)) is not None), None)
+    queue = next((said for base in job.__mro__ if (said := marked(base, Queue)) is not None), None)
     if queue is not None:
-        _set_concurrency(registry, job, queue)
+        registry.queues.say(queue, f"{job.__module__}.{job.__qualname__}")
     for attribute, declared_fn, fn in found:
         _add_code(registry, Code(fn, job, attribute), declared_fn, queue, source, default_queue)
 
 
 def _add_code(
-    registry: Registry, code: Code, declared_fn: Any, queue: QueueSpec | None, source: str, default_queue: str
+    registry: Registry, code: Code, declared_fn: Any, queue: Queue | None, source: str, default_queue: str
 ) -> None:
     handler, schedule = marked(declared_fn, HandlerSpec), marked(declared_fn, ScheduleSpec)
     if handler is None and schedule is None:
@@ -136,7 +145,7 @@ def _add_code(
     if handler is not None:
         on = handler.job.queue or (queue.name if queue else default_queue)
         registry.handlers.append(HandlerEntry(code, on, handler.job.name, handler.job, handler.options))
-        registry.concurrency.setdefault(on, None)
+        registry.queues.listen(on)
     if schedule is not None:
         registry.schedules.append(ScheduleEntry(code, schedule.name or code.label, schedule))
 
@@ -164,16 +173,6 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
 
 def _is_declared(fn: Any) -> bool:
     return marked(fn, HandlerSpec) is not None or marked(fn, ScheduleSpec) is not None
-
-
-def _set_concurrency(registry: Registry, cls: type[Any], spec: QueueSpec) -> None:
-    known, where = registry.concurrency.get(spec.name), f"{cls.__module__}.{cls.__qualname__}"
-    if known is not None and spec.concurrency is not None and known != spec.concurrency:
-        other = registry.said_by[spec.name]
-        message = f"{other} says concurrency={known}, {where} says {spec.concurrency}: say it once"
-        raise ConfigError(Problem(f"queue {spec.name!r}", message))
-    if known is None:
-        registry.concurrency[spec.name], registry.said_by[spec.name] = spec.concurrency, where
 
 
 def _duplicates(registry: Registry) -> Iterator[Problem]:
@@ -257,5 +256,5 @@ def with_extra(registry: Registry, extra: Registry) -> Registry:
         handlers=registry.handlers + [each for each in extra.handlers if (each.queue, each.name) not in handlers],
         schedules=registry.schedules + [each for each in extra.schedules if each.name not in schedules],
         classes=registry.classes + extra.classes,
-        concurrency={**extra.concurrency, **registry.concurrency},
+        queues=registry.queues.with_more(extra.queues),
     )

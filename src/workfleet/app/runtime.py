@@ -14,25 +14,25 @@ from typing import Any, Protocol
 from dishka import AsyncContainer, Provider
 
 from workfleet.bus import Bus
-from workfleet.errors import ConfigError, Problem, StoreUnavailable
+from workfleet.errors import StoreUnavailable
 from workfleet.events import Declared, SettingIgnored, WorkerDraining, WorkerReady, WorkerStarting, WorkerStopped
 from workfleet.health.lag import LoopLagSampler
-from workfleet.model.fleet import WorkerRecord
+from workfleet.model.fleet import Instruction, WorkerRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.modules.module import Module
-from workfleet.observe.logs.context import bind_job
+from workfleet.observe.logs.context import name_job
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.store import MetricStore
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
+from workfleet.queues.canceller import Canceller
 from workfleet.queues.exchange import Exchange
 from workfleet.queues.handlers import HandlerTable
 from workfleet.queues.pruner import Pruner
 from workfleet.queues.reaper import Reaper
 from workfleet.queues.renewal import Renewal
 from workfleet.queues.runner import Runner
-from workfleet.schedules.at_start import run_per_process, run_per_release
 from workfleet.schedules.process_local import ProcessLocalScheduler
 from workfleet.schedules.scheduler import Scheduler, anchored
 from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
@@ -42,6 +42,7 @@ from workfleet.supervision.service import Service, ServiceGroup
 
 from .announce import start_lines
 from .assemble import container_of
+from .at_start import run_at_start
 from .builtins import Basis
 from .client import Session
 from .compile import Compiler, Invoke
@@ -52,7 +53,7 @@ from .graph import close_graph
 from .guarding import GuardMaker
 from .handlers import build_handlers, define_all, unknown_policy
 from .health import StoreProbe
-from .hooks import call_hooks, end_hooks
+from .hooks import call_hooks, end_hooks, module_services
 from .metrics import metric_services
 from .policies import milliseconds
 from .pooling import Pooling
@@ -96,6 +97,8 @@ class RuntimeOptions:
     """The random number of a backoff's jitter."""
     configure_logs: Callable[[LogSettings], None] = field(default=lambda _settings: None)
     extra_services: Callable[[Runtime], list[Service]] = field(default=lambda _runtime: [])
+    on_instruction: Callable[[Instruction | None], None] = field(default=lambda _instruction: None)
+    """Hears what an operator says. To "stop" and "recycle" it answers with `Runtime.stop`; the rest is done already."""
 
 
 class Runtime:
@@ -147,8 +150,10 @@ class Runtime:
         await call_hooks(composition.modules, "bootstrap", self.container)
         stored = await self._announce(scheduler)
         if composition.core.scheduler_enabled:
-            await self._run_at_start(stored)
+            await run_at_start(composition, self.definitions, stored, self.store, worker=self.options.worker)
         await self._make_services(table, reaper)
+        # Before anything is claimed, those of queues without any included: limits that the code no longer has vanish.
+        await self.store.queues.set_limits(table.limits)
         # Registered before it takes anything over: killed in between, it is found to be dead itself.
         await self.store.fleet.register(self._record)
         await reaper.bury()
@@ -242,7 +247,7 @@ class Runtime:
             self.store.jobs,
             clock=clock,
             publish=publish,
-            bind=bind_job,
+            bind=name_job,
             draw=self.options.draw,
             unknown=unknown_policy(self.composition),
         )
@@ -272,7 +277,8 @@ class Runtime:
             self.exchange.pause()
         self.scheduler = self._make_scheduler()
         kept = [self.exchange] if self.options.driven else await self._keepers(reaper)
-        timers = [] if self.options.driven else self._timers()
+        brought = await module_services(self.composition.modules, self.container)
+        timers = [] if self.options.driven else [*brought, *self._timers()]
         self._services = ServiceGroup("worker", kept, clock=clock, publish=publish)
         self._sources = ServiceGroup("sources", timers, clock=clock, publish=publish)
 
@@ -295,7 +301,15 @@ class Runtime:
         )
         return [
             *kept,
-            FleetBeat(store, self._record, clock),
+            FleetBeat(
+                store.fleet,
+                self._record,
+                self.exchange,
+                self.options.on_instruction,
+                every_ms=milliseconds(self.composition.core.poll),
+                clock=clock,
+                publish=publish,
+            ),
             LoopProgress(self.board, clock),
             self.sampler,
             self.probe,
@@ -306,6 +320,13 @@ class Runtime:
                 self.exchange.unnoted,
                 self.exchange.lose,
                 lease_ms=milliseconds(self.composition.core.lease),
+                clock=clock,
+            ),
+            Canceller(
+                store.jobs,
+                self.exchange.claims,
+                self.exchange.cancel,
+                poll_ms=milliseconds(self.composition.core.poll),
                 clock=clock,
             ),
             *self.options.extra_services(self),
@@ -360,19 +381,6 @@ class Runtime:
                 await self.store.fleet.forget(self.options.worker)
             except StoreUnavailable as error:
                 self.problems.append(f"the worker's record stays until others see that it is gone: {error}")
-
-    async def _run_at_start(self, stored: Sequence[ScheduleRecord]) -> None:
-        store, worker = self.store, self.options.worker
-        paused = {record.name for record in stored if record.paused}
-        enabled = [d for d in self.definitions if d.record.enabled and d.record.name not in paused]
-        per_process = [d.record for d in enabled if d.run_on_start == "process"]
-        per_release = [d.record for d in enabled if d.run_on_start == "release"]
-        if per_release and not self.composition.release:
-            names = ", ".join(record.name for record in per_release)
-            message = f"{names} runs once per release, but this release has no name: set it, or App(version=…)"
-            raise ConfigError(Problem("WORKER_RELEASE", message))
-        await run_per_process(per_process, store.jobs, worker=worker)
-        await run_per_release(per_release, store.jobs, store.keys, release=self.composition.release)
 
 
 def _left_ms(clock: Clock, deadline: float) -> int:

@@ -30,6 +30,7 @@ year does not move; `_age_ms` is how old something was when the file was written
         active, completed, failed       jobs
         pools, details   what the worker tells about its pools and itself (objects)
         last_exit        how the process before this one ended, null for the first
+        instruction      what an operator told it: "quiet" | "stop" | "recycle"; null: nothing
 
 **How `probe` judges.** age = time.monotonic() * 1000 − written_mono_ms; a file whose age is negative is from before a
 reboot, so it counts as infinitely old. No file, or one that cannot be read, fails every probe.
@@ -38,6 +39,10 @@ reboot, so it counts as infinitely old. No file, or one that cannot be read, fai
     ready    live, state is "ready", and at least one worker has state "ready", an empty `unready`, and
              store_ok_age_ms + age < 30 s
     startup  age < 15 s and ever_ready
+
+**Owner.** A file belongs to the supervisor that it names, as long as that process lives and has not stopped. Another
+one of the same app on the same machine leaves it alone: it writes `beside(path)` instead, which no probe looks at
+unless it is named, says so in the log, and removes it at its end. When the owner has ended, it takes the file over.
 
 **Place.** `WORKER_STATUS_FILE`, else `<project root>/.workfleet/<app>.status.json`. Where that cannot be written (a
 read-only container), `fallback_status_file(path)` is written instead, and the log says so; readers look at both places
@@ -48,12 +53,16 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import zlib
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+
+from workfleet.model.fleet import ProcessIdentity
+from workfleet.supervision.identity import is_alive
 
 VERSION = 1
 
@@ -89,6 +98,7 @@ class WorkerStatus(Struct, kw_only=True):
     pools: dict[str, Any] = {}
     details: dict[str, Any] = {}
     last_exit: str | None = None
+    instruction: str | None = None
 
 
 class Status(Struct, kw_only=True):
@@ -138,19 +148,39 @@ def read_status(path: Path) -> Status | None:
     found = []
     for place in (path, fallback_status_file(path)):
         try:
-            found.append(msgspec.json.decode(place.read_bytes(), type=Status))
+            if place.is_file():  # to open a pipe would be to wait for a writer
+                found.append(msgspec.json.decode(place.read_bytes(), type=Status))
         except (OSError, msgspec.MsgspecError):
             continue
     known = [status for status in found if status.version <= VERSION]
     return max(known, key=lambda status: status.written_ms, default=None)
 
 
+def beside(path: Path, pid: int) -> Path:
+    """Where a second supervisor writes: `shop.status.json` becomes `shop.status.4711.json`."""
+    return path.with_name(f"{path.stem}.{pid}{path.suffix}")
+
+
+def _owner_of(path: Path, own: SupervisorFacts) -> int | None:
+    """The process of another living supervisor of this machine whose file this is."""
+    there = read_status(path)
+    if there is None or there.supervisor == own or there.state == "stopped":
+        return None
+    facts = there.supervisor
+    identity = ProcessIdentity(there.host, facts.boot_id, facts.pid, facts.started)
+    # Of another machine or boot nothing can be seen: a file that such a one left must not be in the way for ever.
+    seen = (identity.host, identity.boot_id) == (socket.gethostname(), own.boot_id)
+    return facts.pid if seen and is_alive(identity) else None
+
+
 class StatusFile:
-    """Where a supervisor writes: the wanted place, and as long as that fails, the fallback."""
+    """Where a supervisor writes: the wanted place; as long as that fails, the fallback; beside it while it is
+    another's."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._told = ""
+        self._beside: Path | None = None
 
     def write(self, status: Status) -> str | None:
         """Write, and return a sentence for the log when something about the place has changed."""
@@ -158,9 +188,13 @@ class StatusFile:
         if told == self._told:
             return None
         self._told = told
-        return told or f"the status file {self.path} can be written again"
+        return told or f"the status file {self.path} is written from now on"
 
     def _write(self, status: Status) -> str:
+        owner = _owner_of(self.path, status.supervisor)
+        if owner is not None:
+            return self._write_beside(status, owner)
+        self._leave_beside()
         try:
             _write_in(self.path, status)
         except OSError as error:
@@ -173,6 +207,23 @@ class StatusFile:
         except OSError as error:
             return f"{head}, nor can {fallback} ({error.strerror or error}): probes will fail. Set WORKER_STATUS_FILE"
         return f"{head}: {fallback} is used meanwhile"
+
+    def _write_beside(self, status: Status, owner: int) -> str:
+        head = f"the status file {self.path} is that of another run of this app, process {owner}"
+        if status.state == "stopped":
+            self._leave_beside()
+            return self._told
+        place = self._beside = beside(self.path, status.supervisor.pid)
+        try:
+            _write_in(place, status)
+        except OSError as error:
+            return f"{head}; {place} cannot be written either ({error.strerror or error}). Set WORKER_STATUS_FILE"
+        return f"{head}: this one writes {place}. Probes and `status` see the other one"
+
+    def _leave_beside(self) -> None:
+        if self._beside is not None:
+            self._beside.unlink(missing_ok=True)
+            self._beside = None
 
 
 def _write_in(path: Path, status: Status, *, private: bool = False) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
+
+from workfleet.supervision.forks import end_stray_child
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,11 @@ class HandlerThreads:
 
 
 def _serve(inbox: _Inbox) -> None:
+    own = os.getpid()
     while (work := inbox.get()) is not None:
         came = _called(work.call)
+        if os.getpid() != own:
+            end_stray_child()
         try:
             work.loop.call_soon_threadsafe(_tell, work.ended, came)
         except RuntimeError:

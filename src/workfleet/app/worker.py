@@ -27,9 +27,11 @@ from workfleet.supervision.control import (
     Lost,
     Ready,
     Refused,
+    Told,
     WorkerOrder,
     read_order,
 )
+from workfleet.supervision.forks import StrayForks
 from workfleet.supervision.lifeline import die_with_parent, dump_on_signal, end_group, leave_signals_to_parent
 from workfleet.supervision.link import WorkerEnd
 
@@ -96,6 +98,7 @@ class Worker:
             config=order.config,
             configure_logs=configure_logs,
             extra_services=lambda runtime: [Beats(runtime, self._link.send)],
+            on_instruction=lambda instruction: self._link.send(Told(instruction)),
         )
         self._link.send(self._hello(composition))
         self._runtime = Runtime(basis, options)
@@ -157,7 +160,8 @@ def main() -> None:
     configure_logs(LogSettings())
 
     async def run() -> None:
-        code = await Worker(order).run()
+        with StrayForks():
+            code = await Worker(order).run()
         sys.stdout.flush()
         sys.stderr.flush()
         # From inside the loop: closing it would wait for threads and tasks that user code has left running.

@@ -10,10 +10,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import to_builtins
 
+from ..model.fleet import WorkerRecord
 from ..model.jobs import Attempt, Failure, JobCounts, JobRecord
 from ..observe.logs.rendering import instant_text
+from ..queues.queues import QueueInfo
 from ..schedules.schedules import ScheduleInfo
 
 
@@ -36,6 +38,10 @@ def job_document(job: JobRecord) -> dict[str, Any]:
         "schedule": job.schedule,
         "slot": instant(job.slot_ms),
         "unique_key": job.unique_key,
+        "parked": job.parked,
+        "group": job.group or None,
+        "expires": instant(job.expires_ms),
+        "cancel_asked": job.cancel_asked,
         "tags": list(job.tags),
         "metadata": job.metadata,
         "failure": _failure(job.failure),
@@ -44,10 +50,14 @@ def job_document(job: JobRecord) -> dict[str, Any]:
 
 def whole_job(job: JobRecord, logs: list[str]) -> dict[str, Any]:
     """A job with payload, result, progress, its own options, history and logs."""
-    own = {"attempts": job.run.attempts, "timeout_ms": job.run.timeout_ms}
     return {
         **job_document(job),
-        "options": {name: value for name, value in own.items() if value is not UNSET},
+        "lifo": job.lifo,
+        "delay_ms": job.delay_ms,
+        "trace": job.trace,
+        "options": to_builtins(job.run),
+        "unique": to_builtins(job.unique) if job.unique_key is not None else None,
+        "keep": to_builtins(job.keep),
         **stored("payload", job.payload),
         **stored("result", job.result),
         **stored("progress", job.progress),
@@ -64,10 +74,12 @@ def stored(name: str, data: bytes | None) -> dict[str, Any]:
         return {name: None, f"{name}_text": (data or b"").decode(errors="backslashreplace")}
 
 
-def counts_document(queue: str, counts: JobCounts) -> dict[str, Any]:
-    """A queue's jobs by state. `retrying` are those of `delayed` that have run before."""
+def queue_document(info: QueueInfo) -> dict[str, Any]:
+    """A queue with its jobs by state. `retrying` are those of `delayed` that have run before."""
+    counts: JobCounts = info.counts
     return {
-        "queue": queue,
+        "queue": info.name,
+        "paused": info.paused,
         "waiting": counts.waiting,
         "prioritized": counts.prioritized,
         "delayed": counts.delayed,
@@ -77,6 +89,23 @@ def counts_document(queue: str, counts: JobCounts) -> dict[str, Any]:
         "failed": counts.failed,
         "waiting_children": counts.waiting_children,
         "oldest_ready": instant(counts.oldest_ready_ms),
+        "limits": to_builtins(info.limits),
+    }
+
+
+def worker_document(worker: WorkerRecord, state: str) -> dict[str, Any]:
+    """A worker. `state` is on, what it was told, silent or gone."""
+    return {
+        "id": worker.id,
+        "host": worker.identity.host,
+        "pid": worker.identity.pid,
+        "state": state,
+        "instruction": worker.instruction,
+        "active": worker.active,
+        "queues": list(worker.queues),
+        "release": worker.release or None,
+        "started": instant(worker.started_ms),
+        "seen": instant(worker.seen_ms),
     }
 
 

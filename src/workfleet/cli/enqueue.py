@@ -16,7 +16,9 @@ from ..jobref import JobRef
 from ..model.jobtypes import JobType, NewJob
 from ..model.options import JobOptions
 from ..payloads.codec import Codec
+from ..payloads.strict import check_json
 from .failures import tell
+from .instants import instant_of
 from .located import settings_of
 from .options import Where, app_option
 from .output import write
@@ -28,6 +30,7 @@ from .project import Target, opened, target_of
 @click.argument("name")
 @click.argument("payload", metavar="[JSON]", default="null")
 @click.option("--delay", metavar="DURATION", help="Run it this much later, such as 90s or 1h30m.")
+@click.option("--at", metavar="INSTANT", help="Run it then, such as 2026-12-24T18:00Z.")
 @click.option("--id", "job_id", metavar="ID", help="Its id; a job of that id that exists is left alone.")
 @click.option("--priority", metavar="N", type=int, help="0 first, then lower numbers sooner.")
 @app_option
@@ -38,6 +41,7 @@ def enqueue(
     name: str,
     payload: str,
     delay: str | None,
+    at: str | None,
     job_id: str | None,
     priority: int | None,
 ) -> int:
@@ -54,6 +58,8 @@ def enqueue(
     options = JobOptions()
     if delay is not None:
         options["delay"] = delay
+    if at is not None:
+        options["at"] = instant_of("--at", at)
     if job_id is not None:
         options["id"] = job_id
     if priority is not None:
@@ -116,7 +122,12 @@ def _handlers(target: Target, queue: str) -> list[HandlerEntry]:
 def _typed(entry: HandlerEntry, value: Any) -> Any:
     """The payload as the handler will get it. Raises PayloadRejected with the place that does not fit."""
     codec = Codec(payload_type(entry.job), f"payload of {entry.name}")
-    return codec.decode(json.dumps(value).encode())
+    try:
+        return codec.decode(json.dumps(value).encode())
+    except PayloadRejected:
+        # What a decoder says of NaN or of half a surrogate pair explains nothing.
+        check_json(value, codec.what)
+        raise
 
 
 async def _put(target: Target, job: NewJob[Any]) -> JobRef[Any]:

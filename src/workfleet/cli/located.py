@@ -25,8 +25,10 @@ def settings_of(where: Where, given: Mapping[str, Any] | None = None) -> Loaded:
 
 def locator_of(where: Where, loaded: Loaded) -> str | None:
     """Where the application is: what the command says, else the settings. A file that a settings file names is looked
-    for from the project's root."""
+    for from the project's root. Raises UsageError for an empty name."""
     if where.app is not None:
+        if not where.app.strip():
+            raise UsageError("the application's name is empty: leave it out, or write a file or module:attr")
         return where.app
     locator = loaded.core.app
     if locator is None:

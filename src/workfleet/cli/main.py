@@ -22,16 +22,18 @@ _COMMANDS = {
         "dev": ("dev:dev", "Run one worker, and start it again when a file changes."),
         "enqueue": ("enqueue:enqueue", "Put a job on a queue."),
     },
-    "Look": {
+    "Look and act": {
         "status": ("status:status", "Whether the fleet runs, and what it has to do."),
-        "queues": ("queues:queues", "The queues and their jobs by state."),
-        "jobs": ("jobs:jobs", "List, show and retry jobs."),
-        "schedules": ("schedules:schedules", "List schedules, preview and trigger them."),
+        "queues": ("queues:queues", "The queues and their jobs by state; pause, resume and purge them."),
+        "jobs": ("jobs:jobs", "List and show jobs; retry, cancel, delete and promote them."),
+        "schedules": ("schedules:schedules", "List schedules, preview, trigger and remove them."),
+        "workers": ("workers:workers", "List the fleet's workers; quiet, stop and recycle them."),
         "probe": ("", "Check liveness, readiness or startup, for containers."),
     },
     "Project": {
         "init": ("init:init", "Make a small project that works."),
         "config": ("config:config", "Show and check the settings."),
+        "bench": ("bench:bench", "Measure the store."),
         "version": ("version:version", "Versions of what is installed."),
     },
 }

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from ..observe.logs.rendering import instant_text
+
+T = TypeVar("T")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _STYLES = {
@@ -58,6 +61,19 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         return
     for line in lines:
         print(_GAP.join(padded(line)).rstrip())
+
+
+def write_listing(
+    items: Sequence[T], *, document: Callable[[T], object] | None, table: Callable[[], None], nothing: str
+) -> None:
+    """What a listing found: a document a line where programs read it, else the table, or that there is nothing."""
+    if document is not None:
+        for item in items:
+            write_json(document(item))
+    elif items:
+        table()
+    else:
+        write(nothing)
 
 
 def write_facts(facts: Iterable[tuple[str, str]]) -> None:

@@ -19,6 +19,8 @@ OK, FAILED, USAGE = 0, 1, 2
 CHECKS = ("live", "ready", "startup")
 MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")
 SUFFIX = ".status.json"
+_KIND, _FILE = 0o170000, 0o100000
+"""S_IFMT and S_IFREG, without importing `stat`."""
 
 HELP = """\
 Usage: workfleet probe live|ready|startup [OPTIONS]
@@ -130,8 +132,7 @@ def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
     problem = ""
     for place in places:
         try:
-            with open(place, "rb") as file:
-                status = decoded(file.read())
+            status = decoded(_content(place))
             if not isinstance(status, dict) or not isinstance(status.get("written_ms"), int):
                 raise ValueError("no status file")
         except FileNotFoundError:
@@ -145,6 +146,14 @@ def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
         return best[0], best[1], ""
     hint = "is the fleet running? (--status-file and WORKER_STATUS_FILE name another place)"
     return places[0], None, problem or f"there is no status file {places[0]}: {hint}"
+
+
+def _content(place: str) -> bytes:
+    """A file's content. Raises OSError, and ValueError for what is no file: opening a pipe would wait for a writer."""
+    with open(place, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        if os.fstat(file.fileno()).st_mode & _KIND != _FILE:
+            raise ValueError("it is no file")
+        return file.read()
 
 
 class _Scanning:

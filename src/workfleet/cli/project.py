@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..app.client import Client, Session
 from ..app.composition import Composition, compose
 from ..app.locate import load_app
+from ..app.loops import run_loop
 from ..clock import SystemClock
 from ..errors import ConfigError, Problem, StoreUnavailable, UsageError
 from ..events import Event
@@ -21,6 +23,8 @@ from ..stores.open import open_store
 from .failures import where_it_failed
 from .located import locator_of, no_app, settings_of
 from .options import Where
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,17 +81,38 @@ async def opened(target: Target) -> AsyncIterator[Client]:
 
     try:
         yield Client.attached(
-            Session.of(the_store, target.app, target.loaded, clock=clock, publish=_nobody_listens, owner="command line")
+            Session.of(
+                the_store,
+                target.app,
+                target.loaded,
+                clock=clock,
+                publish=_nobody_listens,
+                owner="command line",
+                queues=target.composition.registry.queues.by_name if target.composition else None,
+            )
         )
     finally:
         await store.close()
+
+
+def with_client(target: Target, use: Callable[[Client], Awaitable[T]]) -> T:
+    """Open the application's store, use it, and close it. Raises as `opened`."""
+
+    async def run() -> T:
+        async with opened(target) as client:
+            return await use(client)
+
+    return run_loop(run)
 
 
 def _check_there(url: str, target: Target) -> None:
     if store_scheme(url) == "memory":
         raise StoreUnavailable(url, "it lives in one process only, so there is nothing to be seen of it from here")
     if store_scheme(url) == "sqlite" and not sqlite_path(url).exists():
-        raise StoreUnavailable(url, "it does not exist yet", f"Run the application first: {target.run_first}")
+        advice = f"Run the application first: {target.run_first}"
+        if target.loaded.core.store is not None:
+            advice += "\nOr correct its address, which --store, WORKER_STORE or a settings file gives"
+        raise StoreUnavailable(url, "it does not exist yet", advice)
 
 
 def _nobody_listens(_event: Event) -> None:

@@ -1,4 +1,4 @@
-"""`workfleet schedules ls|next|run`."""
+"""`workfleet schedules ls|next|run|remove`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Sequence
 import click
 
 from ..app.loops import run_loop
-from ..errors import NotFound
+from ..errors import NotFound, UsageError
 from ..model.schedules import ScheduleRecord
 from ..schedules.schedules import ScheduleInfo, Triggered
+from .asking import agreed, asking_options
 from .documents import schedule_document
 from .failures import tell
 from .options import CONTEXT, Where, app_option, json_option
-from .output import at, near, write, write_json, write_table
-from .project import Target, opened, target_of
+from .output import at, near, write, write_json, write_listing, write_table
+from .project import Target, opened, target_of, with_client
 from .upcoming import Slot, upcoming, when
 
+_SLOT_TITLES = ("DUE", "LOCAL", "IN", "SCHEDULE", "NOTE")
 _TITLES = ("NAME", "WHEN", "NEXT", "LAST", ">FIRED", "STATE", "DOES")
 
 
 @click.group("schedules", context_settings=CONTEXT)
 def schedules() -> None:
-    """List schedules, preview and trigger them.
+    """List schedules, preview, trigger and remove them.
 
     \b
     Examples:
@@ -45,19 +47,20 @@ def ls(*, where: Where, as_json: bool) -> int:
     target = target_of(where)
     found, records = run_loop(lambda: _list(target))
     by_name = {record.name: record for record in records}
-    if as_json:
-        for info in found:
-            write_json(schedule_document(info))
-    elif found:
-        write_table(_TITLES, [_row(info, by_name[info.name]) for info in found if info.name in by_name])
-    else:
-        write("no schedules")
+    write_listing(
+        found,
+        document=schedule_document if as_json else None,
+        table=lambda: write_table(_TITLES, [_row(info, by_name[info.name]) for info in found if info.name in by_name]),
+        nothing="no schedules",
+    )
     return 0
 
 
 @schedules.command("next")
 @click.argument("name", required=False)
-@click.option("-n", "wanted", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="How many.")
+@click.option(
+    "-n", "wanted", metavar="N", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many."
+)
 @json_option
 @app_option
 def next_(*, where: Where, name: str | None, wanted: int, as_json: bool) -> int:
@@ -71,13 +74,12 @@ def next_(*, where: Where, name: str | None, wanted: int, as_json: bool) -> int:
     target = target_of(where)
     records, now = run_loop(lambda: _records(target))
     slots = upcoming(_chosen(records, name), wanted)
-    if as_json:
-        for slot in slots:
-            write_json(slot.document())
-    elif slots:
-        write_table(("DUE", "LOCAL", "IN", "SCHEDULE", "NOTE"), [_slot_row(slot, now) for slot in slots])
-    else:
-        write("nothing is due")
+    write_listing(
+        slots,
+        document=Slot.document if as_json else None,
+        table=lambda: write_table(_SLOT_TITLES, [_slot_row(slot, now) for slot in slots]),
+        nothing="nothing is due",
+    )
     return 0
 
 
@@ -106,6 +108,31 @@ def run(*, where: Where, name: str, as_json: bool) -> int:
     return 0 if triggered.accepted else 1
 
 
+@schedules.command("remove")
+@click.argument("name")
+@asking_options
+@app_option
+def remove(*, where: Where, name: str, dry_run: bool, yes: bool) -> int:
+    """Delete a schedule that was added at run time, or an orphaned one that no code defines any more. Its queued jobs
+    stay. One that code defines is removed there, or paused here.
+
+    \b
+    Example:
+      workfleet schedules remove report:acme
+    """
+    target = target_of(where)
+    records, _ = run_loop(lambda: _records(target))
+    _check_removable(_chosen(records, name)[0])
+    if dry_run:
+        write(f"{name} would be removed")
+        return 0
+    if not agreed(f"Remove the schedule {name}?", yes=yes):
+        return 1
+    removed = with_client(target, lambda client: client.schedules.remove(name))
+    write(f"{name} is removed" if removed else f"{name} was removed meanwhile")
+    return 0
+
+
 def _row(info: ScheduleInfo, record: ScheduleRecord) -> list[str]:
     does = f"{info.queue_job} on {info.queue}" if info.target == "queue" else info.method or ""
     due = record.next_due_ms if info.next_due is not None and not info.paused else None
@@ -132,6 +159,11 @@ def _chosen(records: Sequence[ScheduleRecord], name: str | None) -> Sequence[Sch
         known = ", ".join(record.name for record in records) or "none"
         raise NotFound(f"there is no schedule {name!r}. Known schedules: {known}")
     return chosen
+
+
+def _check_removable(record: ScheduleRecord) -> None:
+    if record.from_code and not record.orphaned:
+        raise UsageError(f"the schedule {record.name!r} is defined in code: remove it there, or it would be back")
 
 
 async def _list(target: Target) -> tuple[list[ScheduleInfo], list[ScheduleRecord]]:

@@ -13,16 +13,16 @@ from ..app.status import Status, WorkerStatus, default_status_file, read_status
 from ..clock import SystemClock
 from ..errors import StoreUnavailable
 from ..model.fleet import ProcessIdentity
-from ..model.jobs import JobCounts
 from ..model.schedules import ScheduleRecord
+from ..queues.queues import QueueInfo
 from ..schedules.due import fire_time_ms, is_live
 from ..supervision.identity import is_alive
-from .documents import counts_document, instant
+from .documents import instant, queue_document
 from .failures import tell
 from .options import Where, app_argument, json_option
 from .output import rough, write, write_facts, write_json, write_table
 from .project import Target, opened, target_of
-from .queues import QUEUE_TITLES, known_queues, queue_row
+from .queues import QUEUE_TITLES, all_queues, queue_row
 
 _SILENT_MS = 15_000
 """A supervisor writes its file every second; `probe` waits as long."""
@@ -35,7 +35,7 @@ _WORKER_TITLES = (">WORKER", ">PROCESS", "STATE", ">UPTIME", ">ACTIVE", ">DONE",
 class _Work:
     """What the store says, or why it says nothing."""
 
-    queues: dict[str, JobCounts] = field(default_factory=dict)
+    queues: list[QueueInfo] = field(default_factory=list)
     schedules: int = 0
     overdue: dict[str, int] = field(default_factory=dict)
     """How late each is, in milliseconds."""
@@ -92,13 +92,13 @@ async def _work(target: Target) -> _Work:
     try:
         async with opened(target) as client:
             store = await client.session.store()
-            counts = {**known_queues(target), **await client.queues.list()}
+            queues = await all_queues(client, target)
             now, records = await store.now_ms(), await store.schedules.all()
     except StoreUnavailable as error:
         return _Work(store_error=str(error))
     late = {record.name: now - at for record in records if (at := _fires_at(record)) is not None}
     overdue = {name: ms for name, ms in late.items() if ms > _LATE_MS}
-    return _Work(dict(sorted(counts.items())), len(records), overdue)
+    return _Work(queues, len(records), overdue)
 
 
 def _fires_at(record: ScheduleRecord) -> int | None:
@@ -126,7 +126,7 @@ def _write(target: Target, fleet: Status | None, why_not: str | None, work: _Wor
         write_table(_WORKER_TITLES, map(_worker_row, fleet.workers))
     if work.queues:
         write()
-        write_table(QUEUE_TITLES, map(queue_row, work.queues.keys(), work.queues.values()))
+        write_table(QUEUE_TITLES, map(queue_row, work.queues))
     if work.store_error is not None:
         tell(f"Error: {work.store_error}")
 
@@ -139,6 +139,7 @@ def _fleet(fleet: Status) -> str:
 
 def _worker_row(worker: WorkerStatus) -> list[str]:
     notes = [*worker.unready, worker.store_error or "", f"before: {worker.last_exit}" if worker.last_exit else ""]
+    notes.insert(0, f"told: {worker.instruction}" if worker.instruction else "")
     return [
         str(worker.index),
         "" if worker.pid is None else str(worker.pid),
@@ -164,7 +165,7 @@ def _document(target: Target, fleet: Status | None, why_not: str | None, work: _
         "workers": [msgspec.to_builtins(worker) for worker in running.workers] if running else [],
         "store": None if work.store_error else target.store_url,
         "store_error": work.store_error,
-        "queues": [counts_document(queue, counts) for queue, counts in work.queues.items()],
+        "queues": [queue_document(info) for info in work.queues],
         "schedules": work.schedules,
         "overdue": [{"schedule": name, "late_ms": ms} for name, ms in sorted(work.overdue.items())],
     }

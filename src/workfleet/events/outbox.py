@@ -10,7 +10,7 @@ from .event import Event, Level
 class OutboxMoved(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "outbox.moved"
     level: ClassVar[Level] = "debug"
-    text: ClassVar[str] = "{count} jobs moved from the outbox"
+    text: ClassVar[str] = "jobs moved from the outbox: {count}"
     count: int
 
 

@@ -62,7 +62,7 @@ class ChildPrinted(Event, frozen=True, kw_only=True):
 
 class PoolScaled(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "pool.scaled"
-    text: ClassVar[str] = "pool {pool}: {new} children instead of {old}"
+    text: ClassVar[str] = "pool {pool}: size {new} instead of {old}"
     pool: str
     old: int
     new: int

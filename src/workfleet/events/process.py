@@ -43,7 +43,7 @@ class WorkerInstructed(Event, frozen=True, kw_only=True):
 
 class WorkerDraining(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "worker.draining"
-    text: ClassVar[str] = "stopping: {active} jobs are running, at most {timeout_ms} ms"
+    text: ClassVar[str] = "stopping: running jobs: {active}, at most {timeout_ms} ms"
     worker: str
     active: int
     timeout_ms: int
@@ -51,7 +51,7 @@ class WorkerDraining(Event, frozen=True, kw_only=True):
 
 class WorkerStopped(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "worker.stopped"
-    text: ClassVar[str] = "stopped: {completed} jobs done, {failed} failed, {given_back} given back"
+    text: ClassVar[str] = "stopped: {completed} done, {failed} failed, {given_back} given back"
     worker: str
     completed: int
     failed: int

@@ -29,7 +29,7 @@ class ScheduleSkipped(Event, frozen=True, kw_only=True):
 class ScheduleMissed(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "schedule.missed"
     level: ClassVar[Level] = "warning"
-    text: ClassVar[str] = "schedule {schedule} missed {count} slots"
+    text: ClassVar[str] = "schedule {schedule} missed slots: {count}"
     schedule: str
     slot_ms: int
     count: int

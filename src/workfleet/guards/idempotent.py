@@ -55,13 +55,22 @@ class Idempotent:
         key = f"idempotent {self._name} {self._key.fill(call.values)}"
         mine = msgspec.json.encode(_Note(owner=new_token()))
         wait_s = _POLL_S
-        while (there := await self._keys.put_if_absent(key, mine, _RUNNING_MS)) is not None:
+        while (there := await self._noted(key, mine)) is not None:
             note = msgspec.json.decode(there, type=_Note)
             if note.done:
                 return self._codec.decode(bytes(note.result))
             await self._clock.sleep(wait_s)
             wait_s = min(wait_s * 1.5, _LAST_POLL_S)
         return await self._first(key, mine, proceed)
+
+    async def _noted(self, key: str, mine: bytes) -> bytes | None:
+        """Note that it runs here, unless something is noted; then what that is."""
+        try:
+            return await self._keys.put_if_absent(key, mine, _RUNNING_MS)
+        except BaseException:
+            # A reply that was lost, or that nobody waits for: if it is there, a repeat would wait until it expires.
+            await self._forget(key, mine)
+            raise
 
     async def _first(self, key: str, mine: bytes, proceed: Proceed) -> object:
         renewal = asyncio.create_task(self._renew(key, mine))

@@ -45,6 +45,10 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         return f"{self.type}: {self.message}" if self.code == "raised" and self.type else self.message
 
 
+CANCELLED_UNRUN = Failure("cancelled", "it was cancelled before it ran to its end")
+"""The failure of a job that was cancelled while nobody ran it."""
+
+
 class Attempt(Struct, frozen=True, omit_defaults=True):
     """One run of a job, as kept in its history."""
 
@@ -70,17 +74,19 @@ class RunOverrides(Struct, frozen=True, omit_defaults=True):
 class UniqueRule(Struct, frozen=True, omit_defaults=True):
     """How long a job holds its unique key, and what becomes of a newcomer with the same key.
 
-    The holder's rule says how long: `until` it has finished, or until it is first claimed; with a `window_ms` for that
-    long after it was enqueued, whatever becomes of it. The newcomer's rule says what happens to a holder that was never
-    claimed: `keep` it as it is; `replace` its name, payload and what else was said at enqueue, but not its place in the
-    order; or `debounce`: replace it and start its delay anew. A holder that was claimed is always kept."""
+    The holder's rule says how long: `until` it has finished, or until it is first claimed; with a `window_ms` for just
+    that long after it was enqueued (or retried), whatever becomes of it, even if it is deleted. The newcomer's rule
+    says what happens to a holder that was never claimed and has not finished: `keep` it as it is; `replace` its name,
+    payload and what else was said at enqueue, but not its place in the order (id, queue, group, priority, LIFO,
+    `due_ms`), its rule and `housekeeping`; or `debounce`: replace it and start its delay anew. Any other holder is
+    always kept."""
 
     until: Literal["finished", "started"] = "finished"
     window_ms: int = 0
     on_conflict: Literal["keep", "replace", "debounce"] = "keep"
     exclusive: bool = False
-    """With `until` "started": at most one job of the key that was claimed is unfinished. The next is `parked` meanwhile,
-    so that one runs and one waits."""
+    """With `until` "started" and no window: at most one job of the key that was claimed is unfinished. The next is
+    `parked` meanwhile, so that one runs and one waits; it keeps the place that its `due_ms` gives it."""
 
 
 class KeepRule(Struct, frozen=True, omit_defaults=True):

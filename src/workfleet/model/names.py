@@ -14,6 +14,11 @@ def queue_name(text: object) -> str:
     return name
 
 
+def group_name(text: object) -> str:
+    """A group's name: as a queue's, with ':' allowed. Raises ValueError."""
+    return plain_name("group", text)
+
+
 def plain_name(what: str, text: object) -> str:
     """A name: 1 to 200 printable characters, not padded. Raises ValueError."""
     if not isinstance(text, str):

@@ -7,22 +7,43 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from .durations import DurationLike
-from .policy import BackoffLike
+from .policy import BackoffLike, OwnBackoff
+from .retention import Retention
 from .setting import Setting
+from .unique import Unique
+
+ExceptionLike = type[BaseException] | str
+"""An exception's class, or its qualified name: "ValueError", "shop.errors.Declined"."""
 
 
-class RunOptions(TypedDict, total=False):
-    """How a run behaves."""
+class _Limits(TypedDict, total=False):
+    """How often, and how long."""
 
     attempts: int
     """How often it is tried at the most, the first run included."""
-    backoff: BackoffLike | None
-    """The wait between attempts: a policy, or a duration for a fixed wait."""
     timeout: DurationLike | None
     """A run that takes longer is ended and counts as a failed attempt."""
 
 
-class HandlerOptions(RunOptions, total=False):
+class RunOptions(_Limits, total=False):
+    """What a job, or a schedule that is added at run time, may say of its runs: what can be stored."""
+
+    backoff: BackoffLike | None
+    """The wait between attempts: a policy, or a duration for a fixed wait."""
+    retry: Mapping[ExceptionLike, BackoffLike | None] | None
+    """Per exception, the nearest class of it: the wait before the next attempt, or None for no further one."""
+
+
+class CodeRunOptions(_Limits, total=False):
+    """What code says of the runs of a function: it may give a function of its own as the backoff."""
+
+    backoff: BackoffLike | OwnBackoff | None
+    """The wait between attempts: a policy, a duration for a fixed wait, or a function that says it."""
+    retry: Mapping[ExceptionLike, BackoffLike | OwnBackoff | None] | None
+    """Per exception, the nearest class of it: the wait before the next attempt, or None for no further one."""
+
+
+class HandlerOptions(CodeRunOptions, total=False):
     """What a handler may say."""
 
     queue: str
@@ -42,13 +63,19 @@ class JobOptions(RunOptions, total=False):
     priority: int
     """0 first, then lower numbers sooner, up to 2^21-1."""
     lifo: bool
-    unique: str
-    """A key template such as "{data.sha}": at most one unfinished job has the key."""
+    unique: str | Unique
+    """A key template such as "{data.sha}": at most one unfinished job has the key. `Unique` says more."""
+    group: str
+    """A template such as "{data.tenant}", or a name: groups of a queue take turns, and have limits of their own."""
+    expires: DurationLike | datetime
+    """It is not started that long after it was enqueued, or at that instant, or later."""
+    retention: Retention
+    """How long it is kept after it has finished."""
     tags: Sequence[str]
     metadata: Mapping[str, str]
 
 
-class ScheduleOptions(RunOptions, total=False):
+class ScheduleOptions(CodeRunOptions, total=False):
     """What a schedule may say, beside when it is due."""
 
     description: str

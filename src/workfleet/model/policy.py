@@ -5,12 +5,14 @@ best (Exponential Backoff and Jitter, AWS Architecture Blog, 2015). The random n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Literal
 
 from msgspec import Struct
 
 from .durations import DurationLike, duration_ms
+from .names import plain_name
 
 Kind = Literal["fixed", "linear", "exponential", "own"]
 Jitter = Literal["full", "none"]
@@ -46,33 +48,60 @@ class Backoff(Struct, frozen=True):
 
 
 BackoffLike = Backoff | timedelta | str
+OwnBackoff = Callable[[int, BaseException | None], timedelta | str]
+"""The wait after the nth failed attempt (from 1), and what it raised; None where nobody has the exception itself."""
 _DAY_MS = 86_400_000
+_LARGEST_FACTOR = 1_000
 
 
-def exponential(first: DurationLike = "1s", *, cap: DurationLike = "10m", jitter: Jitter = "full") -> Backoff:
-    """Doubling waits: `first`, 2 × `first`, 4 × `first`, up to `cap`."""
-    return Backoff("exponential", duration_ms(first), duration_ms(cap), jitter)
+def exponential(
+    first: DurationLike = "1s", *, cap: DurationLike = "10m", jitter: Jitter = "full", factor: float = 2.0
+) -> Backoff:
+    """Doubling waits: `first`, 2 × `first`, 4 × `first`, up to `cap`; or with another `factor`, 1 to 1,000."""
+    return Backoff("exponential", duration_ms(first), duration_ms(cap), _jitter(jitter), _factor(factor))
 
 
 def linear(first: DurationLike, *, cap: DurationLike = "1d", jitter: Jitter = "none") -> Backoff:
     """Growing waits: `first`, 2 × `first`, 3 × `first`, up to `cap`."""
-    return Backoff("linear", duration_ms(first), duration_ms(cap), jitter)
+    return Backoff("linear", duration_ms(first), duration_ms(cap), _jitter(jitter))
 
 
 def fixed(first: DurationLike, *, jitter: Jitter = "none") -> Backoff:
     """The same wait every time."""
-    return Backoff("fixed", duration_ms(first), max(duration_ms(first), _DAY_MS), jitter)
+    return Backoff("fixed", duration_ms(first), max(duration_ms(first), _DAY_MS), _jitter(jitter))
 
 
 def own_backoff(name: str) -> Backoff:
-    """The waits that a function of the application gives: see `Module(backoffs=…)`."""
-    return Backoff("own", 0, 0, "none", name=name)
+    """The waits that a function of the application gives: see `Module(backoffs=…)`. Raises ValueError."""
+    return Backoff("own", 0, 0, "none", name=plain_name("backoff", name))
+
+
+def _factor(factor: object) -> float:
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 1 <= factor <= _LARGEST_FACTOR:
+        raise ValueError(f"factor={factor!r}: each wait is 1 to {_LARGEST_FACTOR:,} times the one before")
+    return float(factor)
+
+
+def _jitter(jitter: Jitter) -> Jitter:
+    if jitter not in ("full", "none"):
+        raise ValueError(f"jitter={jitter!r}: it is 'full' or 'none'")
+    return jitter
+
+
+def exception_name(kind: type[BaseException]) -> str:
+    """What an exception's class is called in rules: its qualified name, "ValueError" or "shop.errors.Declined"."""
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def backoff_of(value: BackoffLike | None) -> Backoff:
-    """A policy from what a user may write: a policy, a duration (fixed) or None (no wait)."""
+    """A policy from what a user may write: a policy, a duration (fixed) or None (no wait). Raises ValueError."""
     if value is None:
         return Backoff("fixed", 0, 0, "none")
+    if callable(value):
+        raise ValueError(
+            f"{value!r} is a function, which no job can carry: give own_backoff(name), and the function "
+            "as Module(backoffs={name: …})"
+        )
     return value if isinstance(value, Backoff) else fixed(value)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from workfleet.model.durations import DurationLike, SizeLike
+from workfleet.model.queue import Queue
 
 from .module import Module
 
@@ -100,7 +101,7 @@ def LockModule(*, factory: Factory | None = None, **options: Unpack[LockOptions]
 
 
 def SchedulerModule(
-    *, factory: Factory | None = None, queues: Sequence[str] = (), **options: Unpack[SchedulerOptions]
+    *, factory: Factory | None = None, queues: Sequence[str | Queue] = (), **options: Unpack[SchedulerOptions]
 ) -> Module:
     """Schedules with these defaults. `queues` are listened to in addition to those that handlers name.
 
@@ -131,7 +132,7 @@ def LoggerModule(*, factory: Factory | None = None, **options: Unpack[LoggerOpti
     return _section("log", options, factory)
 
 
-def _section(name: str, options: Any, factory: Factory | None, *, queues: Sequence[str] = ()) -> Module:
+def _section(name: str, options: Any, factory: Factory | None, *, queues: Sequence[str | Queue] = ()) -> Module:
     if factory is not None and options and name != "scheduler":
         raise TypeError(f"the {name} module: give options or a factory, not both")
     return Module(

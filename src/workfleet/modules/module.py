@@ -12,10 +12,13 @@ from pydantic import BaseModel
 from workfleet.model.durations import DurationLike
 from workfleet.model.jobtypes import JobType
 from workfleet.model.options import HandlerOptions, ScheduleOptions
+from workfleet.model.policy import OwnBackoff
+from workfleet.model.queue import Queue
 from workfleet.model.setting import Setting
 from workfleet.queues.declare import HandlerDecorator, TypedHandlerDecorator
 from workfleet.queues.declare import handler as record_handler
 from workfleet.schedules.declare import ScheduleSpec, recorder
+from workfleet.supervision.service import Service
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -29,8 +32,9 @@ class Module:
 
     `jobs` are classes with decorated methods, decorated functions and `@process` classes. `settings` is the type of the
     section that is named after the module, injected by type. `queues` are listened to even where no handler is bound to
-    them. `given` are values for the built-in sections, below everything that an operator sets; `factories` make such
-    values from injected arguments."""
+    them, and a `Queue` says how it is worked off. `backoffs` are functions for `own_backoff`, by name. `given` are
+    values for the built-in sections, below everything that an operator sets; `factories` make such values from injected
+    arguments. `services` are loops that every worker process runs, provided by the graph; they stop first."""
 
     def __init__(
         self,
@@ -40,9 +44,11 @@ class Module:
         providers: Sequence[Provider] = (),
         jobs: Sequence[Any] = (),
         settings: type[BaseModel] | None = None,
-        queues: Sequence[str] = (),
+        queues: Sequence[str | Queue] = (),
+        backoffs: Mapping[str, OwnBackoff] | None = None,
         given: Mapping[str, Mapping[str, Any]] | None = None,
         factories: Mapping[str, Callable[..., Any]] | None = None,
+        services: Sequence[type[Service]] = (),
     ) -> None:
         if not name or not name.replace("-", "_").isidentifier():
             raise ValueError(f"a module's name is letters, digits, '_' and '-': {name!r}")
@@ -51,9 +57,11 @@ class Module:
         self.providers = tuple(providers)
         self.jobs: list[Any] = list(jobs)
         self.settings = settings
-        self.queues = tuple(queues)
+        self.queues = tuple(each if isinstance(each, Queue) else Queue(each) for each in queues)
+        self.backoffs = dict(backoffs or {})
         self.given = dict(given or {})
         self.factories = dict(factories or {})
+        self.services = tuple(services)
         self.hooks: dict[Hook, list[Callable[..., Any]]] = {"init": [], "bootstrap": [], "drain": [], "shutdown": []}
 
     @overload

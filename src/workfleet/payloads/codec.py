@@ -13,11 +13,13 @@ import msgspec
 import msgspec.inspect
 
 from workfleet.errors import PayloadRejected
+from workfleet.model.queue import DEFAULT_PAYLOAD, LARGEST_PAYLOAD
 
 from .foreign import foreign_type
 from .strict import check_json
 
-DEFAULT_LIMIT = 1024 * 1024
+DEFAULT_LIMIT = DEFAULT_PAYLOAD
+_RAISE = ', or raise max_payload of its queue, up to "64MiB"'
 
 
 class Codec:
@@ -29,9 +31,9 @@ class Codec:
         self._typed = self.hint not in (Any, object)
         self._encode, self._decode = _pair(self.hint, what)
 
-    def encode(self, value: object) -> bytes:
+    def encode(self, value: object, *, limit: int | None = None) -> bytes:
         """The value as strict JSON. Raises `PayloadRejected` with the path of what does not fit the type, is no JSON,
-        or is too large."""
+        or is larger than `limit` bytes (None: the codec's own)."""
         try:
             data = self._encode(value)
             if self._typed:
@@ -40,9 +42,7 @@ class Codec:
             raise
         except (RecursionError, OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
             raise _rejected(self.what, error) from None
-        if len(data) > self.limit:
-            raise PayloadRejected(self.what, "$", f"{len(data):,} bytes of JSON, the limit is {self.limit:,}")
-        return data
+        return _limited(data, self.what, self.limit if limit is None else limit)
 
     def decode(self, data: bytes) -> Any:
         """The value of stored JSON. Raises `PayloadRejected` where it is not of the type."""
@@ -110,5 +110,6 @@ def encode_result(value: object, what: str, *, limit: int = DEFAULT_LIMIT) -> by
 
 def _limited(data: bytes, what: str, limit: int) -> bytes:
     if len(data) > limit:
-        raise PayloadRejected(what, "$", f"{len(data):,} bytes of JSON, the limit is {limit:,}")
+        advice = "keep it elsewhere and pass where" + (_RAISE if limit < LARGEST_PAYLOAD else "")
+        raise PayloadRejected(what, "$", f"{len(data):,} bytes of JSON, the limit is {limit:,}: {advice}")
     return data

@@ -90,8 +90,8 @@ class JobQuery(Struct, frozen=True):
 class PruneRule(Struct, frozen=True):
     """Which finished jobs to delete: finished more than `age_ms` ago, and beyond the newest `count` of each queue.
 
-    It is about the product's own jobs with `housekeeping`, else about all others. Jobs that have a rule of their own for
-    the state (`JobRecord.keep`) are not its business: `prune` deletes those by theirs."""
+    It is about the product's own jobs with `housekeeping`, else about all others. Jobs that have a rule of their own
+    for the state (`JobRecord.keep`) are not its business: `prune` deletes those by theirs."""
 
     state: JobState
     age_ms: int | None = None
@@ -104,8 +104,9 @@ class JobStore(Protocol):
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
         """Add jobs, all in one step. A job whose id exists, or whose unique key is held (`UniqueRule`), is not added;
-        the answer names the job that is there, or that holds the key. A repeat under the same `call` says "created" of
-        what it added.
+        the answer names the job that is there, or that holds the key. The id of a newcomer that was the last to replace
+        a job exists as that job, while it is there. A repeat under the same `call` says "created" of what it added and
+        "replaced" of what it replaced.
 
         Sets `created_ms`; `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`; and `expires_ms`: the
         earlier of now + `expires_after_ms` and the given one. The state is `delayed` when due later or parked,
@@ -118,10 +119,12 @@ class JobStore(Protocol):
         who became ready first (`due_ms`), then who was enqueued first. Delayed jobs that are due have become ready
         before (a store may leave all but the first 1,000 of a queue for the next claim).
 
-        Where a queue has ready jobs of groups, the groups take turns in the order of their names, after the one that was
-        served last, by whichever claim; in a turn a group gets up to its weight. Jobs without a group are one more, "".
-        Nothing is handed out of a paused queue, nor beyond a limit of the queue or the group (`QueueLimits`): what is
-        active counts for concurrency, what was handed out within the window, ended or not, for rates.
+        Where a queue has ready jobs of groups, the groups take turns in the order of their names, after the one that
+        was served last, by whichever claim; in a turn a group gets up to its weight, and where a claim ends within a
+        turn, the next goes on with it. Jobs without a group are one more, "". A claim that finds no ready job of a
+        group leaves the turns as they are. Nothing is handed out of a paused queue, nor beyond a limit of the queue or
+        the group (`QueueLimits`): what is active counts for concurrency; for rates, what was handed out within the
+        window, ended or not, since the rate was set.
 
         A claimed job is `active`, with worker, token, lease end and `started_ms`; its attempt counters are untouched. A
         repeated token gives the jobs it was given and still holds. A job that cannot be decoded fails with the outcome
@@ -183,7 +186,7 @@ class JobStore(Protocol):
         ...
 
     async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
-        """Cancel jobs. One that does not run fails with the outcome `cancelled` and a failure of that code, unrun. One
+        """Cancel jobs. One that does not run fails with the outcome `cancelled` and `CANCELLED_UNRUN`, unrun. One
         that runs is marked (`cancel_asked`), which wakes `wait_for_cancels`: its worker ends it."""
         ...
 
@@ -205,12 +208,13 @@ class JobStore(Protocol):
         ...
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
-        """Delete jobs of a queue in these states, never active ones, the oldest first. Returns how many."""
+        """Delete jobs of a queue in these states, never active ones, in the order of their enqueueing, at most `limit`.
+        Returns how many."""
         ...
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
         """Delete finished jobs by the rules, with their logs, at most `limit`. Returns how many. Also deletes what has
-        expired of the store's own (keys, locks, notes of old calls)."""
+        expired of the store's own (keys, locks, unique windows, starts that no rate counts, notes of old calls)."""
         ...
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack,
 
 from workfleet.model.declared import bare_decorator, inherit_guards, mark, marked, unwrap
 from workfleet.model.jobtypes import Job, JobType
-from workfleet.model.names import queue_name
 from workfleet.model.options import HandlerOptions
+from workfleet.model.queue import Queue, QueueOptions, payload_bytes
 from workfleet.payloads.hints import LazyHint, is_method
 
 P = TypeVar("P")
@@ -30,14 +30,6 @@ class HandlerSpec:
     job: JobType[Any, Any]
     options: HandlerOptions
     fixed: bool
-
-
-@dataclass(frozen=True)
-class QueueSpec:
-    """What `@queue` recorded on a class."""
-
-    name: str
-    concurrency: int | None
 
 
 class FunctionHandler(Protocol[P, Q, T_co, R]):
@@ -124,30 +116,37 @@ def handler(name: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
     return record
 
 
-def queue(name: str, /, *, concurrency: int | None = None) -> Callable[[C], C]:
-    """Bind the handlers of a class to a queue. `concurrency` is how many of its jobs one worker process runs at a time
-    (default: `WORKER_CONCURRENCY`, 10). A handler that names a queue itself keeps it."""
+def queue(name: str, /, **options: Unpack[QueueOptions]) -> Callable[[C], C]:
+    """Bind the handlers of a class to a queue, and say how it is worked off. A handler that names a queue itself keeps
+    it.
+
+    `concurrency` is how many of its jobs one worker process runs at once (default: `WORKER_CONCURRENCY`, 10), `weight`
+    its share where `WORKER_MAX_JOBS` is less than all queues want. What holds across the fleet: `fleet_concurrency`,
+    `rate_limit` ("100/1m"), `group` for every group and `groups` for some, and `max_payload` ("16MB"), the largest
+    payload, result and progress. Raises TypeError for an unknown option, ValueError for what cannot be right."""
     if not isinstance(name, str):
         raise TypeError(bare_decorator("queue", name))
-    name = queue_name(name.strip())
-    if concurrency is not None and concurrency < 1:
-        raise ValueError(f"queue {name!r}: concurrency={concurrency}: it must be 1 or more")
+    check_options("queue", options, QueueOptions.__optional_keys__)
+    said = Queue(name.strip(), **options)
 
     def record(cls: C) -> C:
-        mark(cls, QueueSpec(name, concurrency))
+        mark(cls, said)
         for attribute in dir(cls):
-            _bind(cls, attribute, name)
+            _bind(cls, attribute, said)
         return cls
 
     return record
 
 
-def _bind(cls: type[Any], attribute: str, queue: str) -> None:
+def _bind(cls: type[Any], attribute: str, queue: Queue) -> None:
     """Give a handler's job the queue. What is inherited becomes the class's own: others inherit it too, for theirs."""
     candidates = (vars(base).get(attribute) for base in cls.__mro__)
     declared = next((fn for fn in candidates if marked(fn, HandlerSpec) is not None), None)
     spec = marked(declared, HandlerSpec)
-    if spec is None or spec.job.queue is not None:
+    if spec is None or spec.job.queue not in (None, queue.name):
+        return
+    limit = None if queue.max_payload is None else payload_bytes("max_payload", queue.max_payload)
+    if spec.job.queue is not None and (limit is None or spec.job.payload_limit is not None):
         return
     fn: Any = inspect.getattr_static(cls, attribute)
     if not inspect.isfunction(fn):
@@ -156,7 +155,8 @@ def _bind(cls: type[Any], attribute: str, queue: str) -> None:
     if attribute not in vars(cls):
         fn = _copy(fn)
         setattr(cls, attribute, fn)
-    fn.job = spec.job.on(queue)
+    # What the job type itself says of its size is kept: its producers may know no more.
+    fn.job = spec.job.on(queue.name, payload_limit=spec.job.payload_limit or limit)
     mark(fn, replace(spec, job=fn.job))
 
 

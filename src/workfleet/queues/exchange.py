@@ -267,8 +267,9 @@ class Exchange:
                 self._publish(ClaimLost(id=record.id, name=record.name, queue=record.queue))
                 continue
             if not record.housekeeping:
-                self.totals["given_back" if outcome.code == "given_back" else outcome.state.value] += 1
+                self.totals["given_back" if outcome.code == "given_back" else outcome.state] += 1
             self._publish(_settled(record, outcome, now_ms))
+
     async def _wait_for_work(self, queues: Sequence[str]) -> None:
         """Until a run ends, one of these queues is touched, a delayed job of theirs is due, or the poll is over."""
         try:
@@ -295,7 +296,7 @@ def _settled(record: JobRecord, outcome: Outcome, now_ms: int) -> JobSettled:
         id=record.id,
         name=record.name,
         queue=record.queue,
-        state=outcome.state.value,
+        state=outcome.state,
         outcome=outcome.code,
         attempt=record.attempts_made + 1,
         duration_ms=max(now_ms - (record.started_ms or 0), 0),

@@ -28,54 +28,74 @@ _MESSAGE_LIMIT = 5_000
 
 def raised(error: BaseException) -> Ended:
     """How a run ended that raised. The control exceptions say it themselves; a wrong duration in one is a failure."""
-    if isinstance(error, Fail):
+    # By its type: `isinstance` asks the exception itself, and its `__class__` may be a trap.
+    kind = type(error)
+    if issubclass(kind, Fail):
         return Ended(kind="failed", failure=_said_by("failed", error))
-    if isinstance(error, Skipped):
+    if issubclass(kind, Skipped):
         return Ended(kind="skipped", failure=_said_by("skipped", error))
-    if isinstance(error, Cancel):
+    if issubclass(kind, Cancel):
         return Ended(kind="cancelled", failure=_said_by("cancelled", error))
-    if isinstance(error, Retry | Snooze):
-        return _asked(error)
+    if issubclass(kind, Retry | Snooze):
+        return _asked("retry" if issubclass(kind, Retry) else "snoozed", error)
     return Ended(kind="raised", failure=failure_of(error))
 
 
 def _said_by(code: str, error: BaseException) -> Failure:
-    return Failure(code, _text(_said(error), _MESSAGE_LIMIT), type(error).__name__)
+    return Failure(code, _text(_said(error), _MESSAGE_LIMIT), _name(error, "__name__"))
 
 
-def _asked(error: Retry | Snooze) -> Ended:
-    kind: Literal["retry", "snoozed"] = "retry" if isinstance(error, Retry) else "snoozed"
-    after = getattr(error, "after", None)  # a subclass may have forgotten to call ours
+def _asked(kind: Literal["retry", "snoozed"], error: BaseException) -> Ended:
     try:
+        after = getattr(error, "after", None)  # a subclass may have forgotten to call ours
         after_ms = None if after is None else duration_ms(after)
-    except ValueError as wrong:
+    except BaseException as wrong:  # noqa: BLE001 - what a subclass made of it is user code too
         return Ended(kind="failed", failure=failure_of(wrong))
     return Ended(kind=kind, after_ms=after_ms, failure=_said_by(kind, error))
 
 
 def failure_of(error: BaseException) -> Failure:
     """An exception as it is kept with the job: bounded, valid text."""
-    code = error.code if isinstance(error, WorkfleetError) else "raised"
-    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    shown = "" if isinstance(error, HandlerNotFound | HandlerSwitchedOff | ConfigError) else _traceback(error)
-    return Failure(code, _text(_said(error), _MESSAGE_LIMIT), _text(name, _MESSAGE_LIMIT), shown)
+    kind = type(error)
+    module = _name(error, "__module__")
+    name = f"{module}.{_name(error, '__qualname__')}".removeprefix("builtins.")
+    shown = "" if issubclass(kind, HandlerNotFound | HandlerSwitchedOff | ConfigError) else _traceback(error)
+    return Failure(_code(error), _text(_said(error), _MESSAGE_LIMIT), _text(name, _MESSAGE_LIMIT), shown)
+
+
+def _code(error: BaseException) -> str:
+    if not issubclass(type(error), WorkfleetError):
+        return "raised"
+    try:
+        return str(getattr(error, "code"))  # noqa: B009 - its type is known by `issubclass` only
+    except BaseException:  # noqa: BLE001 - a subclass is user code too
+        return "raised"
+
+
+def _name(error: BaseException, attribute: str) -> str:
+    """A name of the exception's class. Its metaclass may be user code as well."""
+    try:
+        return str(getattr(type(error), attribute))
+    except BaseException:  # noqa: BLE001 - see above
+        return "(unnamed)"
 
 
 def _said(error: BaseException) -> str:
     try:
         return str(error) or repr(error)
     except BaseException as broken:  # noqa: BLE001 - the exception's own __str__ is user code too
-        return f"(its text cannot be read: {type(broken).__name__})"
+        return f"(its text cannot be read: {_name(broken, '__name__')})"
 
 
 def _traceback(error: BaseException) -> str:
     try:
         shown = "".join(traceback.format_exception(error))
-    except Exception as broken:  # noqa: BLE001 - as above: it reads what user code left on the exception
-        shown = f"(its traceback cannot be read: {type(broken).__name__})"
+    except BaseException as broken:  # noqa: BLE001 - as above: it reads what user code left on the exception
+        shown = f"(its traceback cannot be read: {_name(broken, '__name__')})"
     return _text(shown, _TRACEBACK_LIMIT, keep_end=True)
 
 
 def _text(text: str, limit: int, *, keep_end: bool = False) -> str:
-    clean = text.encode(errors="replace").decode()
+    # By the class: a __str__ may return a kind of string of its own.
+    clean = str.encode(text, errors="replace").decode()
     return clean if len(clean) <= limit else clean[-limit:] if keep_end else clean[:limit]

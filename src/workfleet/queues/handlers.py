@@ -3,7 +3,7 @@ composed."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ from msgspec import UNSET
 from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import Job
+from workfleet.model.limits import NO_LIMITS, QueueLimits
 from workfleet.model.outcome import RunPolicy
-from workfleet.payloads.codec import Codec
+from workfleet.model.policy import OwnBackoff
+from workfleet.payloads.codec import DEFAULT_LIMIT, Codec
 
 THREAD_TIMEOUT = (
     'it has a timeout but runs in a thread, which cannot be ended. Run it in a pool (pool="cpu"), make it `async def`, '
@@ -46,11 +48,13 @@ class Handler:
     """A run in a thread that passes its timeout is left to itself. Without it, a timeout fails the job unrun."""
     shown_as: tuple[str, str] | None = None
     """Queue and name as the job's own code sees them, where it runs on another queue than it was written for."""
+    payload_limit: int = DEFAULT_LIMIT
+    """Bytes that a result or a progress may have."""
 
     def policy_for(self, record: JobRecord) -> RunPolicy:
         """The handler's policy, with what the job itself says put over it."""
         run, own = record.run, self.policy
-        if run.attempts is UNSET and run.backoff is UNSET and run.timeout_ms is UNSET:
+        if run.attempts is UNSET and run.backoff is UNSET and run.timeout_ms is UNSET and run.rules is UNSET:
             return own
         backoff = own.backoff if run.backoff is UNSET or run.backoff is None else run.backoff
         return RunPolicy(
@@ -59,6 +63,7 @@ class Handler:
             timeout_ms=own.timeout_ms if run.timeout_ms is UNSET else run.timeout_ms,
             max_crashes=own.max_crashes,
             max_deferrals=own.max_deferrals,
+            rules=own.rules if run.rules is UNSET else run.rules,
         )
 
 
@@ -71,11 +76,23 @@ class HandlerTable:
         concurrency: dict[str, int],
         *,
         switched_off: Collection[tuple[str, str]] = (),
+        weights: Mapping[str, int] | None = None,
+        total: int | None = None,
+        backoffs: Mapping[str, OwnBackoff] | None = None,
+        limits: Mapping[str, QueueLimits] | None = None,
     ) -> None:
         """`switched_off` are handlers by queue and name that are known and must not run."""
         self._by_key = {(handler.queue, handler.name): handler for handler in handlers}
         self._off = frozenset(switched_off)
         self.concurrency = concurrency
+        self.weights = dict.fromkeys(concurrency, 1) | dict(weights or {})
+        """Each queue's share of `total`, relative to the others'."""
+        self.total = total
+        """How many jobs of all queues run at once at the most; None: what the queues' concurrency comes to."""
+        self.backoffs: Mapping[str, OwnBackoff] = dict(backoffs or {})
+        """The application's own backoffs, by name."""
+        self.limits = dict.fromkeys(concurrency, NO_LIMITS) | dict(limits or {})
+        """What holds for the queues across the fleet, as this worker's code and settings say."""
 
     def find(self, queue: str, name: str) -> Handler:
         """The handler of a job. Raises `HandlerNotFound`, which lists the known ones, and `HandlerSwitchedOff`."""

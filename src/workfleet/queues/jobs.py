@@ -1,62 +1,159 @@
-"""`Jobs` and `Queues`: what user code and the command line do with stored jobs."""
+"""`Jobs`: what user code and the command line do with stored jobs."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Unpack
 
-from workfleet.errors import NotFound, UsageError
-from workfleet.model.jobs import JobCounts, JobRecord, JobState
+from msgspec.structs import replace
+
+from workfleet.errors import UsageError
+from workfleet.model.jobs import FINISHED, JobRecord
+from workfleet.ports.clock import Clock
 from workfleet.ports.stores import JobQuery, Store
+
+from .actions import (
+    CANCEL,
+    DELETE,
+    PROMOTE,
+    RETRY,
+    Acted,
+    Action,
+    Verb,
+    act,
+    act_on_all,
+    check,
+    known,
+    matching,
+    no_job,
+    pages,
+)
+from .filters import JobFilter, query_of
+from .waits import reasons_to_wait
+
+_MOST = 1_000_000
+_FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
+_ACTIONS: dict[str, Action] = {action.verb: action for action in (RETRY, CANCEL, DELETE, PROMOTE)}
 
 
 class Jobs:
-    """The app's jobs: list, get, logs, retry."""
+    """The app's jobs. Filters are those of `JobFilter`: queue, states, name, tag, group, older_than, newer_than, text.
 
-    def __init__(self, store: Callable[[], Awaitable[Store]]) -> None:
-        self._store = store
+    `retry`, `cancel`, `delete` and `promote` take ids: nothing is done when one of them is wrong (`NotFound`,
+    `UsageError`), else each answer says what happened to its job. Their `…_all` take filters, and no filter means every
+    job; they work in pages of a thousand, meet each job once, and may run while workers work. The product's own jobs
+    are left out unless `queue` or `housekeeping` says so."""
+
+    def __init__(self, store: Callable[[], Awaitable[Store]], clock: Clock) -> None:
+        self._store, self._clock = store, clock
 
     async def list(
-        self,
-        *,
-        queue: str | None = None,
-        states: Sequence[JobState] | None = None,
-        name: str | None = None,
-        limit: int = 100,
-        offset: int = 0,
+        self, *, limit: int = 100, offset: int = 0, **filters: Unpack[JobFilter]
     ) -> builtins.list[JobRecord]:
-        """Jobs that match, newest first."""
-        query = JobQuery(queue, tuple(states) if states else None, name, limit, offset)
-        return await (await self._store()).jobs.find(query)
+        """Jobs that match, newest first. Raises `UsageError` for filters that make no sense; `iterate` has no limit."""
+        if not 1 <= limit <= _MOST or not 0 <= offset <= _MOST:
+            raise UsageError(
+                f"limit={limit}, offset={offset}: at most {_MOST:,}, and a limit of 1 at least; use iterate"
+            )
+        store = await self._store()
+        query = query_of(filters, await store.now_ms())
+        return await store.jobs.find(replace(query, limit=limit, offset=offset))
+
+    async def iterate(self, **filters: Unpack[JobFilter]) -> AsyncIterator[JobRecord]:
+        """All jobs that match, newest first, fetched in pages. Each is given once, whatever happens meanwhile; those
+        that are enqueued meanwhile are not among them."""
+        store = await self._store()
+        async for page in pages(store.jobs, query_of(filters, await store.now_ms())):
+            for job in page:
+                yield job
 
     async def get(self, job_id: str) -> JobRecord:
         """One job. Raises `NotFound`."""
-        (record,) = await (await self._store()).jobs.get([job_id])
+        (record,) = await known((await self._store()).jobs, [job_id])
         if record is None:
-            raise NotFound(f"there is no job {job_id!r}: check the id, or its retention is over")
+            raise no_job(job_id)
         return record
 
     async def logs(self, job_id: str) -> builtins.list[str]:
-        """What its handler wrote with `job.log`. Raises `NotFound`."""
+        """What its handler wrote with `job.log`, oldest first. Raises `NotFound`."""
         await self.get(job_id)
         return await (await self._store()).jobs.logs(job_id)
 
-    async def retry(self, job_id: str) -> None:
-        """Make a failed job ready again, with all its attempts. Raises `NotFound`, and `UsageError` if it has not
-        failed."""
-        record = await self.get(job_id)
-        (done,) = await (await self._store()).jobs.retry([job_id])
-        if not done:
-            raise UsageError(f"job {job_id} is {record.state.value}: only a failed job can be retried")
+    async def follow_logs(self, job_id: str) -> AsyncIterator[str]:
+        """Its log lines from the first on, and further ones as they are written, until it has finished or is deleted;
+        a job that waits, or is retried, is waited for. Raises `NotFound`."""
+        store, told, wait_s = await self._store(), 0, _FIRST_POLL_S
+        job: JobRecord | None = await self.get(job_id)
+        while job is not None:
+            # The job was read first: what a finished one wrote is all in the lines that are read after.
+            lines = (await store.jobs.logs(job_id))[told:]
+            for line in lines:
+                yield line
+            told += len(lines)
+            if job.state in FINISHED:
+                return
+            wait_s = _FIRST_POLL_S if lines else min(wait_s * 1.5, _LAST_POLL_S)
+            await self._clock.sleep(wait_s)
+            (job,) = await store.jobs.get([job_id])
+
+    async def waits_for(self, job_id: str) -> builtins.list[str]:
+        """Why a job that has not finished does not run, as sentences: a paused queue, a delay, a limit, no worker.
+        Empty when it runs or has finished. Raises `NotFound`."""
+        return await reasons_to_wait(await self._store(), await self.get(job_id))
+
+    async def retry(self, *ids: str) -> builtins.list[Acted]:
+        """Make failed jobs ready again, with all their attempts."""
+        return await act((await self._store()).jobs, RETRY, ids)
+
+    async def cancel(self, *ids: str) -> builtins.list[Acted]:
+        """Fail jobs with the outcome `cancelled`. One that runs is `asked`: its worker ends it, or whoever takes it
+        over does. One that had finished stays as it is, which is no error."""
+        return await act((await self._store()).jobs, CANCEL, ids)
+
+    async def delete(self, *ids: str) -> builtins.list[Acted]:
+        """Delete jobs with their logs, in any state but active."""
+        return await act((await self._store()).jobs, DELETE, ids)
+
+    async def promote(self, *ids: str) -> builtins.list[Acted]:
+        """Make delayed jobs ready now."""
+        return await act((await self._store()).jobs, PROMOTE, ids)
+
+    async def retry_all(self, **filters: Unpack[JobFilter]) -> int:
+        """Retry all failed jobs that match. Returns how many."""
+        return await self._act_on_all(RETRY, filters)
+
+    async def cancel_all(self, **filters: Unpack[JobFilter]) -> int:
+        """Cancel all unfinished jobs that match. Returns how many were cancelled, or asked to end."""
+        return await self._act_on_all(CANCEL, filters)
+
+    async def delete_all(self, **filters: Unpack[JobFilter]) -> int:
+        """Delete all jobs that match and do not run. Returns how many."""
+        return await self._act_on_all(DELETE, filters)
+
+    async def promote_all(self, **filters: Unpack[JobFilter]) -> int:
+        """Make all delayed jobs that match ready now. Returns how many."""
+        return await self._act_on_all(PROMOTE, filters)
+
+    async def check(self, verb: Verb, *ids: str) -> None:
+        """Raise what `retry`, `cancel`, `delete` or `promote` would say to these ids, and do nothing."""
+        await check((await self._store()).jobs, _action(verb), list(dict.fromkeys(ids)))
+
+    async def changed_by(self, verb: Verb, **filters: Unpack[JobFilter]) -> AsyncIterator[JobRecord]:
+        """The jobs that `retry_all`, `cancel_all`, `delete_all` or `promote_all` would change now."""
+        store = await self._store()
+        async for page in matching(store.jobs, _action(verb), await self._query(filters)):
+            for job in page:
+                yield job
+
+    async def _act_on_all(self, action: Action, filters: JobFilter) -> int:
+        return await act_on_all((await self._store()).jobs, action, await self._query(filters))
+
+    async def _query(self, filters: JobFilter) -> JobQuery:
+        return query_of(filters, await (await self._store()).now_ms())
 
 
-class Queues:
-    """The app's queues."""
-
-    def __init__(self, store: Callable[[], Awaitable[Store]]) -> None:
-        self._store = store
-
-    async def list(self) -> dict[str, JobCounts]:
-        """The queues that hold or held jobs, with counts by state, by name."""
-        counts = await (await self._store()).jobs.counts()
-        return dict(sorted(counts.items()))
+def _action(verb: str) -> Action:
+    if verb not in _ACTIONS:
+        raise UsageError(f"{verb!r} is none of {', '.join(_ACTIONS)}")
+    return _ACTIONS[verb]

@@ -43,6 +43,8 @@ class Reaper:
         self._lease_ms, self._poll_ms, self._max_crashes = lease_ms, poll_ms, max_crashes
         self._clock, self._publish = clock, publish
         self._suspects: set[str] = set()
+        self._token: str | None = None
+        """Under which expired leases were asked for without an answer."""
         self._failing = False
         self._offset_ms = self._wall_offset_ms()
 
@@ -65,7 +67,9 @@ class Reaper:
         try:
             records = await self._store.fleet.workers()
             if rested:
-                await self._take_over(None, _EXPIRED)
+                token = self._token = self._token or new_token()
+                await self._take_over(None, _EXPIRED, token)
+                self._token = None
             await self._bury_suspects(records)
             await self._forget_the_old(records)
         except StoreUnavailable as error:
@@ -98,7 +102,7 @@ class Reaper:
         self._suspects = {record.id for record in dead}
 
     async def _bury(self, record: WorkerRecord) -> int:
-        taken = await self._take_over((record.id,), _GONE)
+        taken = await self._take_over((record.id,), _GONE, new_token())
         for lock in await self._store.locks.held():
             if lock.owner.startswith(f"{record.id}:"):
                 await self._store.locks.release(lock.name, lock.owner)
@@ -116,8 +120,8 @@ class Reaper:
     def _dead(self, records: list[WorkerRecord]) -> list[WorkerRecord]:
         return [record for record in records if record.id != self._worker and not self._is_alive(record.identity)]
 
-    async def _take_over(self, workers: tuple[str, ...] | None, how: str) -> int:
-        request = TakeOver(self._worker, new_token(), self._lease_ms, workers=workers)
+    async def _take_over(self, workers: tuple[str, ...] | None, how: str, token: str) -> int:
+        request = TakeOver(self._worker, token, self._lease_ms, workers=workers)
         return await recover(
             self._store.jobs,
             request,

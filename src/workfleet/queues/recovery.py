@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +18,10 @@ from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.outcome import GIVE_BACK, Ended, RunPolicy, Settlement, decide
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import JobStore, TakeOver
+from workfleet.supervision.insist import insist
+
+_T = TypeVar("_T")
+_WHAT = "taking over jobs of dead workers"
 
 
 async def recover(
@@ -32,12 +38,19 @@ async def recover(
 
     `how` says how the worker ended; `{worker}` in it stands for the worker's id. A crash is counted and, at the
     `max_crashes`th, fails the job. With `given_back` it is none: the worker was stopped on purpose, and its process is
-    gone. Raises StoreUnavailable; then call again with a new token. Two callers at once do no harm: every job is taken
+    gone. An outage is outlasted, each call repeated as it was, because what has been taken over must not wait for its
+    new lease. Only the question for expired leases raises StoreUnavailable: after an outage keepers come first. Ask it
+    again with the same token, which finds what a lost reply gave. Two callers at once do no harm: every job is taken
     over by one of them."""
+
+    async def ask(call: Callable[[], Awaitable[_T]]) -> _T:
+        return await insist(call, _WHAT, timeout_ms=request.lease_ms, clock=clock, publish=publish)
+
     policy = RunPolicy(max_crashes=max_crashes)
     recovered = 0
     while True:
-        records = await jobs.take_over(request)
+        take_over = partial(jobs.take_over, request)
+        records = await (take_over() if request.workers is None else ask(take_over))
         if not records:
             return recovered
         reasons = [how.replace("{worker}", record.worker or "?") for record in records]
@@ -47,7 +60,7 @@ async def recover(
             _settlement(record, reason, policy, clock.now_ms(), given_back=given_back, company=crowd[record.worker] > 1)
             for record, reason in zip(records, reasons, strict=True)
         ]
-        settled = await jobs.settle(settlements)
+        settled = await ask(partial(jobs.settle, settlements))
         for record, reason, settlement, applied in zip(records, reasons, settlements, settled.applied, strict=True):
             if applied:
                 recovered += 1

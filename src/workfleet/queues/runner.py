@@ -10,20 +10,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from weakref import WeakSet
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from workfleet.bus import shown
 from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
-from workfleet.events import BackoffFailed, Event, JobClaimed
-from workfleet.model.durations import duration_ms
+from workfleet.events import Event, JobClaimed
 from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import CANCELLED, GIVE_BACK, Ended, RunPolicy, Settlement, decide
-from workfleet.model.policy import exception_name
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import JobStore
 
 from .deadlines import Deadlines
+from .ends import Ends
 from .failures import failure_of, raised
 from .handlers import THREAD_TIMEOUT, Handler, HandlerTable
 from .run import Run
@@ -57,6 +55,7 @@ class Runner:
     ) -> None:
         self._handlers, self._jobs, self._clock = handlers, jobs, clock
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
+        self._ends = Ends(handlers.backoffs, publish)
         self._deadlines = Deadlines()
         self._loop = asyncio.get_running_loop()
         self._stopped: WeakSet[asyncio.Task[object]] = WeakSet()
@@ -134,13 +133,13 @@ class Runner:
         except asyncio.CancelledError as error:
             ended = self._cancelled(record, error)
         except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
-            ended = self._raised(error, record, policy)
+            ended = self._ends.raised(error, record, policy)
         if deadline is not None:
             deadline.end()
             # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.
             if deadline.expired:
                 _ = _heed_no_cancellation()
-                return self._timed_out(record, policy)
+                return self._ends.timed_out(record, policy)
         return ended
 
     async def _in_thread(
@@ -165,11 +164,11 @@ class Runner:
             except asyncio.CancelledError:
                 return None
         if late:
-            return self._timed_out(record, policy)
+            return self._ends.timed_out(record, policy)
         come = running.result()
         if come.error is None:
             return _finished(record, handler, come.value)
-        ended = self._raised(come.error, record, policy)
+        ended = self._ends.raised(come.error, record, policy)
         # What stopped because it was asked to has not failed: it runs again elsewhere.
         given_up = asked and not record.cancel_asked and ended.kind in ("raised", "retry")
         return GIVE_BACK if given_up else ended
@@ -181,34 +180,6 @@ class Runner:
         if record.cancel_asked:
             return CANCELLED
         return GIVE_BACK if task in self._stopped else Ended(kind="raised", failure=failure_of(error))
-
-    def _raised(self, error: BaseException, record: JobRecord, policy: RunPolicy) -> Ended:
-        ended = raised(error)
-        if ended.kind == "raised":
-            if policy.rules:
-                ended = structs.replace(ended, raised=tuple(map(exception_name, type(error).__mro__)))
-            return self._with_own_wait(ended, error, record, policy)
-        return ended
-
-    def _timed_out(self, record: JobRecord, policy: RunPolicy) -> Ended:
-        message = f"the run did not end within its timeout of {(policy.timeout_ms or 0) / 1000:g} s"
-        ended = Ended(kind="timed_out", failure=Failure("timed_out", message, "JobTimeout"))
-        return self._with_own_wait(ended, None, record, policy)
-
-    def _with_own_wait(self, ended: Ended, error: BaseException | None, record: JobRecord, policy: RunPolicy) -> Ended:
-        """The wait that the application's own function says, where the backoff is one; else, and where that cannot be
-        had, what the backoff says itself."""
-        backoff = policy.backoff_for(ended)
-        if backoff is None or backoff.kind != "own":
-            return ended
-        wait = self._handlers.backoffs.get(backoff.name)
-        try:
-            if wait is None:
-                raise LookupError(f"no module of this application has a backoff {backoff.name!r}")
-            return structs.replace(ended, after_ms=duration_ms(wait(record.attempts_made + 1, error)))
-        except Exception as broken:  # noqa: BLE001 - the boundary around a function of the application
-            self._publish(BackoffFailed(backoff=backoff.name, name=record.name, id=record.id, error=shown(broken)))
-            return ended
 
     def _job(self, record: JobRecord, handler: Handler, policy: RunPolicy, run: Run) -> Job[object]:
         timeout_ms = policy.timeout_ms

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, cast, overload
 
-from workfleet.enqueueing import instant_ms, run_overrides
+from workfleet.model.checks import instant_ms, run_overrides, without_functions
 from workfleet.model.declared import bare_decorator, mark, marked, unwrap
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.options import JobOptions, ScheduleOptions
@@ -100,7 +100,7 @@ def check_schedule(spec: ScheduleSpec) -> None:
         raise ValueError("a schedule's name cannot be empty")
     if spec.at is not None:
         instant_ms(spec.at)
-    check_options(spec.options)
+    check_options(without_functions(spec.options))
     if not any(isinstance(value, Setting) for value in (spec.cron, spec.every)):
         # The zone may still come from the module, so the expression is checked in UTC here.
         timing_of(spec, name=spec.name or "schedule", default_timezone="UTC")

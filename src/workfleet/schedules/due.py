@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from workfleet.ids import derived_id, new_token
-from workfleet.model.jobs import JobRecord
+from workfleet.model.jobs import JobRecord, UniqueRule
 from workfleet.model.schedules import Fire, ScheduleRecord
 from workfleet.model.timing import Every
 
@@ -110,7 +110,7 @@ def fire_of(record: ScheduleRecord, due: Due, app: str) -> Fire:
 
 def run_of(record: ScheduleRecord, job_id: str, slot_ms: int | None) -> JobRecord:
     """The job of one run of a schedule."""
-    template = record.job
+    template, skips = record.job, record.overlap == "skip"
     return JobRecord(
         id=job_id,
         queue=template.queue,
@@ -120,7 +120,11 @@ def run_of(record: ScheduleRecord, job_id: str, slot_ms: int | None) -> JobRecor
         priority=template.priority,
         lifo=template.lifo,
         delay_ms=template.delay_ms,
-        unique_key=overlap_key(record.name) if record.overlap == "skip" else template.unique_key,
+        unique_key=overlap_key(record.name) if skips else template.unique_key,
+        unique=UniqueRule() if skips else template.unique,
+        group=template.group,
+        expires_after_ms=template.expires_after_ms,
+        keep=template.keep,
         schedule=record.name,
         slot_ms=slot_ms,
         housekeeping=template.housekeeping,

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack, cast
 
-from workfleet.enqueueing import Enqueueing, run_overrides
+from workfleet.enqueueing import Enqueueing
 from workfleet.errors import NotFound, UsageError
 from workfleet.ids import new_id
 from workfleet.jobref import JobRef
+from workfleet.model.checks import run_overrides
 from workfleet.model.durations import DurationLike, duration_ms, format_duration
 from workfleet.model.jobs import FINISHED, JobState
 from workfleet.model.jobtypes import NewJob
@@ -240,6 +241,10 @@ def _check_runtime(name: str, job: NewJob[Any], options: ScheduleOptions) -> Non
     for key in ("id", "at"):
         if key in job.options:
             raise ValueError(f"its job has {key}=, which no two runs can share: leave it out")
+    if isinstance(job.options.get("expires"), datetime):
+        raise ValueError("its job has expires= at an instant, which no two runs can share: give a duration")
+    if "unique" in job.options and options.get("overlap", "skip") == "skip":
+        raise ValueError('its job has unique=, which overlap="skip" does already: leave it out, or say overlap="allow"')
 
 
 async def _running(store: Store, records: Sequence[ScheduleRecord]) -> set[str | None]:

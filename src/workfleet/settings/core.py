@@ -9,9 +9,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from workfleet.units import Duration
+from workfleet.units import Duration, Size
 
-from .kinds import ByName, Count, FilePath, Note, Port, QueueName, Span, Text, Tick, TimeZone, Wait, between, said
+from .kinds import (
+    ByName,
+    Count,
+    FilePath,
+    Note,
+    Port,
+    QueueName,
+    RateLimit,
+    Span,
+    Text,
+    Tick,
+    TimeZone,
+    Wait,
+    between,
+    said,
+    size_between,
+)
 from .redis import RedisSettings
 from .store import StoreUrl
 
@@ -32,6 +48,32 @@ class JobOverride(BaseModel):
     def given(self) -> dict[str, Any]:
         """The overrides by option name. None switches off a time, a timeout or a jitter; elsewhere it says nothing."""
         return said(self, {"cron", "every", "timeout", "jitter"})
+
+
+MaxPayload = Annotated[Size, size_between("1kB", "64MiB")]
+_LIMITS = {"fleet_concurrency", "rate_limit", "group_concurrency", "group_rate_limit"}
+
+
+class QueueOverride(BaseModel):
+    """What an operator changes of a queue by its name. Only what `given()` returns was said."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    concurrency: Annotated[Count, Field(le=10_000)] | None = Field(
+        None, description="Jobs of it that a worker process runs at once."
+    )
+    weight: Count | None = Field(None, description="Its share of `WORKER_MAX_JOBS`, relative to the other queues'.")
+    fleet_concurrency: Count | None = Field(None, description="Jobs of it at once in the fleet; none: no limit.")
+    rate_limit: RateLimit | None = Field(None, description="Starts in a time in the fleet; none: no limit.")
+    group_concurrency: Count | None = Field(
+        None, description="Jobs at once of each of its groups that has no limits of its own; none: no limit."
+    )
+    group_rate_limit: RateLimit | None = Field(None, description="Starts in a time of each such group; none: no limit.")
+    max_payload: MaxPayload | None = Field(None, description="Largest payload, result and progress.")
+
+    def given(self) -> dict[str, Any]:
+        """The overrides by option name. None switches off a limit; elsewhere it says nothing."""
+        return said(self, _LIMITS)
 
 
 class DatabaseSettings(BaseModel):
@@ -77,6 +119,12 @@ class Settings(BaseModel):
     concurrency: Annotated[Count, Field(le=10_000)] = Field(
         10, description="Jobs that a worker process runs at once from one queue, unless the queue says otherwise."
     )
+    max_jobs: Annotated[Count, Field(le=100_000)] | None = Field(
+        None, description="Jobs that a worker process runs at once from all queues; none: the sum of the queues'."
+    )
+    max_payload: MaxPayload = Field(
+        Size("1MiB"), description="Largest payload, result and progress, unless the queue or the job type says another."
+    )
     lease: Annotated[Duration, between("1s", "1d")] = Field(
         Duration("30s"), description="How long a claim lasts without renewal."
     )
@@ -93,6 +141,9 @@ class Settings(BaseModel):
     status_file: FilePath | None = Field(None, description="File that probes read; none: a fixed place for each app.")
     jobs: Annotated[dict[str, JobOverride], ByName()] = Field(
         default_factory=dict, description="Overrides of jobs by name."
+    )
+    queue_limits: Annotated[dict[str, QueueOverride], ByName()] = Field(
+        default_factory=dict, description="Overrides of queues by name."
     )
     redis: Annotated[
         RedisSettings, Note("used by the Redis store, which arrives with a later release"), Field(repr=False)

@@ -45,11 +45,12 @@ def find_config(asked: Sequence[tuple[Path, Origin]], cwd: Path, root: Path, fin
     """The settings file, or None. `asked` is what --config and WORKER_CONFIG say; two different files are a problem."""
     found: list[_Candidate] = []
     for path, origin in asked:
-        found.append(_Candidate(cwd / path, f"{origin.name} {path}"))
         if not (cwd / path).is_file():
             findings.problem(origin.name, "there is no such file", str(path), origin)
+            continue
+        found.append(_Candidate(cwd / path, f"{origin.name} {path}"))
     found += [_Candidate(root / name, name) for name in CONFIG_NAMES if (root / name).is_file()]
-    files = [_read(one.path, root, findings) for one in found if one.path.is_file()]
+    files = [_read(one.path, root, findings) for one in found]
     pyproject = root / "pyproject.toml"
     if pyproject.is_file() and (table := _toml(pyproject, findings, required=False)) is not None:
         found.append(_Candidate(pyproject, "[tool.workfleet] in pyproject.toml"))

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from workfleet.model.limits import Rate
+from workfleet.model.queue import rate_of, rate_text
 from workfleet.units import Duration, Size
 
 
@@ -27,6 +29,23 @@ class Checked:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+class RateText:
+    """A rate, read from text and written as text. It is no `str`, so that "none" is not taken for one."""
+
+    __slots__ = ("rate",)
+
+    def __init__(self, value: Any) -> None:
+        self.rate: Rate = value.rate if isinstance(value, RateText) else rate_of(value)
+
+    def __str__(self) -> str:
+        return rate_text(self.rate)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+        return core_schema.no_info_plain_validator_function(cls, serialization=written)
 
 
 @dataclass(frozen=True)
@@ -83,6 +102,18 @@ def at_least_size(low: str) -> Checked:
     return Checked(f"a size of at least {least}, such as '512MB' or '2GiB'", check)
 
 
+def size_between(low: str, high: str) -> Checked:
+    """A size of at least `low` and at most `high`."""
+    least, most = Size(low), Size(high)
+
+    def check(value: Size) -> Size:
+        if not least <= value <= most:
+            raise ValueError(f"{value} is out of range")
+        return value
+
+    return Checked(f"a size from {least} to {most}, such as '512kB' or '16MiB'", check)
+
+
 def _time_zone(key: str) -> str:
     # UTC needs no data: a machine without time zone files must still be able to run.
     if key == "UTC":
@@ -133,6 +164,9 @@ Port: TypeAlias = Annotated[int, Field(ge=1, le=65535), NotBool]
 Text: TypeAlias = Annotated[str, Checked("text that is not empty", _not_blank)]
 TimeZone: TypeAlias = Annotated[str, Checked("an IANA time zone such as UTC or Europe/Berlin", _time_zone)]
 QueueName: TypeAlias = Annotated[str, Checked("a queue's name, 1 to 200 printable characters without ':'", _queue_name)]
+RateLimit: TypeAlias = Annotated[
+    RateText, Checked("a number of starts and a duration, such as '100/1m'", lambda rate: rate)
+]
 FilePath: TypeAlias = Annotated[Path, Checked("a path", lambda path: path)]
 LogLevel: TypeAlias = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_level)]
 

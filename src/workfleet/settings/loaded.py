@@ -27,7 +27,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that settings are made from. `names` are the jobs' and pools' real names, where they are known."""
+    """All that settings are made from. `names` are the jobs', pools' and queues' real names, where they are known."""
 
     models: Mapping[str, type[BaseModel]]
     tree: Group
@@ -104,13 +104,20 @@ class Loaded:
         made = Expander(self.inputs.tree, findings, app_known=True).code(values, (section,))
         return build(replace(self.inputs, givens=(*self.inputs.givens, *made)), findings)
 
-    def with_names(self, *, jobs: Iterable[str] | None = None, pools: Iterable[str] | None = None) -> Loaded:
-        """The settings once the names of the application's jobs (handlers and schedules) or pools are known.
+    def with_names(
+        self,
+        *,
+        jobs: Iterable[str] | None = None,
+        pools: Iterable[str] | None = None,
+        queues: Iterable[str] | None = None,
+    ) -> Loaded:
+        """The settings once the names of the application's jobs (handlers and schedules), pools or queues are known.
 
-        `core.jobs` and the pools' overrides then have real names. Raises ConfigError for a name that nothing has and
-        for an environment name that could mean two.
+        `core.jobs`, `core.queue_limits` and the pools' overrides then have real names. Raises ConfigError for a name
+        that nothing has and for an environment name that could mean two.
         """
-        told = {group: tuple(names) for group, names in zip(BY_NAME, (jobs, pools), strict=True) if names is not None}
+        given = zip(BY_NAME, (jobs, pools, queues), strict=True)
+        told = {group: tuple(names) for group, names in given if names is not None}
         inputs = replace(self.inputs, names={**self.inputs.names, **told})
         return build(inputs, Findings(warnings=list(self.warnings)))
 

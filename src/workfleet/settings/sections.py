@@ -28,6 +28,7 @@ from .kinds import (
     between,
     said,
 )
+from .outbox import OutboxSettings
 
 _FROZEN = ConfigDict(extra="forbid", frozen=True)
 
@@ -208,5 +209,6 @@ BUILT_IN: Mapping[str, type[BaseModel]] = MappingProxyType(
         "metrics": MetricsSettings,
         "health": HealthSettings,
         "log": LogSettings,
+        "outbox": OutboxSettings,
     }
 )

@@ -9,6 +9,8 @@ from workfleet.ports.clock import Clock
 
 SCHEDULES = "schedules"
 """The topic of everything about schedules."""
+CANCELS = "cancels"
+"""The topic of jobs that run and are to be cancelled."""
 
 _ANYTHING = "anything"
 

@@ -6,7 +6,8 @@ takes a few microseconds, and nobody waits for anybody: a checksum tells a whole
 
 Layout (little endian): a header of 64 bytes (magic, slots, slots ever used, progress and its complement), then slots of
 512 bytes: checksum, length, the deadline and its complement, then sequence, kind, two lengths, two numbers, owner and
-name, which the checksum is of. A slot whose checksum is 0 is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all processes.
+name, which the checksum is of. A slot whose checksum is 0 is free. The file knows no store; instants are milliseconds
+of the machine's monotonic clock, equal in all processes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a supervisor and its worker say to each other. `link.py` carries it, a line of JSON each, over a socket pair.
 
 The supervisor gives a worker its `WorkerOrder` in the environment. The worker says `Hello` once it knows its settings
-(before it claims anything), `Ready` when it works, `Beat` every second, and `Bye` before it exits; or `Refused` when it
-cannot start for a reason that another try would not cure. The supervisor says `Drain`, and `Lost` for claims that it
+(before it claims anything), `Ready` when it works, `Beat` every second, `Told` when an operator wants something of it,
+and `Bye` before it exits; or `Refused` when it cannot start for a reason that another try would not cure. The
+supervisor says `Drain`, and `Lost` for claims that it
 could not renew. This file knows what is said, not what anybody does about it.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..model.fleet import Instruction
 from ..model.jobs import Claim
 
 ORDER_VARIABLE = "WORKFLEET_WORKER"
@@ -71,6 +73,12 @@ class Beat(Struct, kw_only=True, tag="beat"):
     details: dict[str, Any] = {}
 
 
+class Told(Struct, tag="told"):
+    """What an operator told the worker, in the store; None: he took it back. For "stop" and "recycle" it is drained."""
+
+    instruction: Instruction | None
+
+
 class Bye(Struct, kw_only=True, tag="bye"):
     """The worker's work is over and it exits. `refused` are services that did not stop in time."""
 
@@ -104,7 +112,7 @@ class Lost(Struct, kw_only=True, tag="lost"):
     claim: Claim
 
 
-FromWorker = Hello | Ready | Beat | Bye | Refused
+FromWorker = Hello | Ready | Beat | Told | Bye | Refused
 FromSupervisor = Drain | Lost
 
 

@@ -23,10 +23,12 @@ async def insist(
     timeout_ms: int,
     clock: Clock,
     publish: Callable[[Event], None],
+    draw: Callable[[], float] = random.random,
 ) -> _T:
     """Call until the store has answered: an outage is told once, and tried again with growing, jittered waits.
 
-    `call` must be safe to repeat. A call that takes longer than `timeout_ms` counts as no answer.
+    `call` must be safe to repeat. A call that takes longer than `timeout_ms` counts as no answer. `draw` is the random
+    number of the jitter, from 0 to 1.
     """
     wait_s, told = _FIRST_RETRY_S, False
     while True:
@@ -38,5 +40,5 @@ async def insist(
                 told = True
                 publish(StoreTrouble(what=what, error=str(error) or f"no answer within {timeout_ms} ms"))
         # Never a wait near 0, or a store that is down is asked in a tight loop by an unlucky draw.
-        await clock.sleep(wait_s * random.uniform(0.5, 1))
+        await clock.sleep(wait_s * (0.5 + draw() / 2))
         wait_s = min(wait_s * 2, _LAST_RETRY_S)

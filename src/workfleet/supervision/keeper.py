@@ -7,6 +7,7 @@ the store; it knows neither workers nor jobs beyond their claims.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 
 from ..events import Event
@@ -39,10 +40,12 @@ class Keeper:
         clock: Clock,
         publish: Callable[[Event], None],
         on_lost: OnLost | None = None,
+        draw: Callable[[], float] = random.random,
     ) -> None:
+        """`draw` is the random number of the waits in an outage."""
         self._boards, self._jobs, self._locks = boards, jobs, locks
         self._lease_ms, self._clock, self._publish = lease_ms, clock, publish
-        self._on_lost = on_lost
+        self._on_lost, self._draw = on_lost, draw
         self._lost: set[tuple[str, str]] = set()
         self._renewed_locks: dict[tuple[str, str], float] = {}
         self._jobs_at = 0.0
@@ -53,7 +56,14 @@ class Keeper:
         look_s = min(_LOOK_S, self._lease_ms / 3000)
         while True:
             await self._clock.sleep(look_s)
-            await insist(self._pass, _WHAT, timeout_ms=self._lease_ms // 3, clock=self._clock, publish=self._publish)
+            await insist(
+                self._pass,
+                _WHAT,
+                timeout_ms=self._lease_ms // 3,
+                clock=self._clock,
+                publish=self._publish,
+                draw=self._draw,
+            )
 
     async def _pass(self) -> None:
         """One look. Safe to repeat: a renewal that was done already is only done again."""

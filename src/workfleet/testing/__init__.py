@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .clock import TestClock as TestClock
+from .faults import FaultyStore as FaultyStore
 from .fleet import Fleet as Fleet
 from .fleet import Run as Run
 from .jobs import Said as Said
@@ -10,4 +11,4 @@ from .jobs import job as job
 from .jobs import said as said
 from .pools import PoolDouble as PoolDouble
 
-__all__ = ["Fleet", "PoolDouble", "Run", "Said", "TestClock", "job", "said"]
+__all__ = ["FaultyStore", "Fleet", "PoolDouble", "Run", "Said", "TestClock", "job", "said"]

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from dishka import AsyncContainer, FromComponent, Provider, Scope
+from msgspec import structs
 
 from workfleet.app.builtins import Basis
 from workfleet.app.compile import Invoke
@@ -60,7 +61,7 @@ class PoolDoubles:
         injected = await Injected.of(self._container, code, hints)
 
         async def invoke(job: Job[Any]) -> object:
-            there = Job(**{**vars(job), "data": travelled(job.data, f"payload of {code.label}")})
+            there = structs.replace(job, data=travelled(job.data, f"payload of {code.label}"))
             return await double.run(code.label, lambda _: injected.call(there, run_here))
 
         return invoke

@@ -18,10 +18,10 @@ from workfleet.app.client import Client, Session
 from workfleet.app.composition import compose_isolated
 from workfleet.app.runtime import Runtime, RuntimeOptions
 from workfleet.bus import Bus
-from workfleet.enqueueing import instant_ms as datetime_ms
 from workfleet.errors import UsageError, WorkfleetError
 from workfleet.events import Event, JobSettled
 from workfleet.jobref import JobRef
+from workfleet.model.checks import instant_ms as datetime_ms
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.jobs import Attempt, JobRecord, JobState
 from workfleet.model.jobtypes import NewJob

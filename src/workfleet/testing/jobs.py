@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from workfleet.errors import UsageError
+from workfleet.model.checks import instant_ms
 from workfleet.model.jobtypes import Job
 
 P = TypeVar("P")
@@ -45,6 +46,8 @@ def job(
     slot: datetime | None = None,
     tags: Sequence[str] = (),
     metadata: Mapping[str, str] | None = None,
+    group: str = "",
+    trace: str | None = None,
     cancelled: bool = False,
 ) -> Job[P]:
     """A job with this payload, as a handler would get it. `said(job)` tells what the handler said through it."""
@@ -55,11 +58,13 @@ def job(
         queue=queue,
         attempt=attempt,
         max_attempts=max_attempts,
-        deadline=deadline,
+        deadline_ms=None if deadline is None else instant_ms(deadline),
         schedule=schedule,
-        slot=slot,
+        slot_ms=None if slot is None else instant_ms(slot),
         tags=tuple(tags),
         metadata=dict(metadata or {}),
+        group=group,
+        trace=trace,
         _port=Said(cancelled=cancelled),
     )
 

@@ -22,6 +22,7 @@ from workfleet.app.supervisor.supervisor import Supervisor
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event
+from workfleet.model.fleet import WorkerRecord
 from workfleet.model.jobs import Claim, JobRecord, JobState
 from workfleet.model.outcome import Settlement
 from workfleet.ports.clock import Clock
@@ -55,6 +56,7 @@ class FolderStore:
 
     async def take_over(self, request: TakeOver) -> list[JobRecord]:
         self.may_fail()
+        self.note("take_over", request.worker)
         path = self.folder / "claims.jsonl"
         claims = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         assert request.workers is not None
@@ -66,6 +68,8 @@ class FolderStore:
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
         self.may_fail()
+        if (self.folder / "no-settle").exists():
+            raise StoreUnavailable("folder://", "it does not settle")
         for settlement in settlements:
             self.settled.add(settlement.claim.job_id)
             failure = settlement.outcome.failure
@@ -76,6 +80,10 @@ class FolderStore:
     async def release(self, name: str, owner: str | None) -> bool:
         self.note("release", [name, owner])
         return True
+
+    async def register(self, worker: WorkerRecord) -> None:
+        self.may_fail()
+        self.note("register", [worker.id, worker.identity.pid])
 
     async def forget(self, worker_id: str) -> bool:
         self.note("forget", worker_id)

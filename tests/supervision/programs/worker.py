@@ -1,6 +1,7 @@
 """A worker that does what `config["script"]` says, and speaks the real protocol about it.
 
-`config["scripts"]` is a list instead, one for each life of the worker (the last one for all later ones). Every worker
+`config["scripts"]` is a list instead, one for each life of the worker (the last one for all later ones);
+`config["scripts_of"]` has one for a worker by its index. Every worker
 appends its pid to `pids` in `config["folder"]`, and the pids of what it starts.
 """
 
@@ -22,14 +23,25 @@ from typing import Any
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import Claim
 from workfleet.supervision.board import Board
-from workfleet.supervision.control import Beat, Bye, Drain, FromSupervisor, Hello, Lost, Ready, Refused, read_order
+from workfleet.supervision.control import (
+    Beat,
+    Bye,
+    Drain,
+    FromSupervisor,
+    Hello,
+    Lost,
+    Ready,
+    Refused,
+    Told,
+    read_order,
+)
 from workfleet.supervision.lifeline import die_with_parent, dump_on_signal, end_group, leave_signals_to_parent
 from workfleet.supervision.link import WorkerEnd
 
 ORDER = read_order(os.environ)
 CONFIG: dict[str, Any] = ORDER.config
 FOLDER = Path(CONFIG["folder"])
-SCRIPTS: list[str] = CONFIG.get("scripts") or [CONFIG["script"]]
+SCRIPTS: list[str] = CONFIG.get("scripts") or [CONFIG.get("scripts_of", {}).get(str(ORDER.index)) or CONFIG["script"]]
 SCRIPT = SCRIPTS[min(ORDER.restarts, len(SCRIPTS) - 1)]
 
 
@@ -120,6 +132,24 @@ async def play() -> int:
         await worker.work()
         worker.board.clear(worker.slots.pop())
         worker.bye(completed=5, failed=1)
+    elif SCRIPT in ("stop", "recycle"):
+        worker.claim(job)
+        worker.end.send(Told("quiet"))
+        worker.end.send(Told(None))
+        worker.end.send(Told(SCRIPT))
+        worker.end.send(Told(None))  # too late
+        await worker.work()
+        worker.board.clear(worker.slots.pop())
+        worker.bye(completed=5)
+    elif SCRIPT == "quiet":
+        worker.end.send(Told("quiet"))
+        await worker.work()
+        worker.bye()
+    elif SCRIPT == "recycle-deaf":
+        worker.claim(job)
+        worker.end.send(Told("recycle"))
+        await worker.work()
+        await asyncio.Event().wait()
     elif SCRIPT == "leave-work":
         worker.claim(job)
         await worker.work()

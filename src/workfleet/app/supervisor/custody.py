@@ -10,11 +10,13 @@ from typing import Protocol
 
 from workfleet.events import Event
 from workfleet.ids import new_token
+from workfleet.model.fleet import WorkerRecord
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store, TakeOver
 from workfleet.queues.recovery import recover
 from workfleet.supervision.board import Board, BoardEntry
 from workfleet.supervision.control import Hello, Lost
+from workfleet.supervision.identity import own_identity
 from workfleet.supervision.insist import insist
 from workfleet.supervision.keeper import Keeper
 
@@ -88,13 +90,18 @@ class Custody:
     async def _release(self, worker: WorkerProcess, hello: Hello, how: str, *, given_back: bool) -> None:
         locks = [entry for entry in worker.board.entries() if entry.kind == "lock"]
 
+        # Recorded as long as it holds what it takes over: killed meanwhile, it is found to be dead itself.
+        record = WorkerRecord(id=f"{self._id}-{new_token()[:8]}", identity=own_identity())
+        request = TakeOver(record.id, new_token(), hello.lease_ms, workers=(worker.id,))
+
         async def call() -> None:
             await self._opened.wait()
             store = self._store
             assert store is not None, "it is open while the event is set"
+            await store.fleet.register(record)
             await recover(
                 store.jobs,
-                TakeOver(self._id, new_token(), hello.lease_ms, workers=(worker.id,)),
+                request,
                 how,
                 max_crashes=hello.max_crashes,
                 clock=self._clock,
@@ -104,6 +111,7 @@ class Custody:
             for lock in locks:
                 await store.locks.release(lock.name, lock.owner)
             await store.fleet.forget(worker.id)
+            await store.fleet.forget(record.id)
 
         what = f"taking over the jobs of worker {worker.id}"
         await insist(call, what, timeout_ms=hello.lease_ms, clock=self._clock, publish=self._publish)

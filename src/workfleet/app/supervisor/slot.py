@@ -22,8 +22,10 @@ _LINGER_S = 5.0
 _KILL_S = 5.0
 _GROUP_S = 2.0
 _STORE_DOWN_EXIT = 3
-_BLAMED_ON_JOBS = 0.25
-"""A death with jobs on the board is charged to those jobs, which have their own crash limit."""
+_NOT_ITS_FAULT = 0.25
+"""A death with jobs on the board is charged to those jobs, which have their own crash limit; a worker that came up and
+worked for a while does not come up better for waiting."""
+_WORKED_S = 5.0
 
 
 class Slot:
@@ -51,6 +53,8 @@ class Slot:
         self._last_exit: str | None = None
         self._last: WorkerStatus | None = None
         self.over = False
+        self.dismissed = False
+        """An operator told its worker to stop, so no other follows."""
 
     async def run(self) -> None:
         while not self._run.stopping.is_set():
@@ -110,7 +114,7 @@ class Slot:
     async def _until_ended(self, worker: WorkerProcess) -> int | None:
         """Until the process is gone, however that comes. None: it could not be killed."""
         exited = worker.child.exited
-        await first(None, exited, self._run.stopping.wait(), worker.over.wait())
+        await first(None, exited, self._run.stopping.wait(), worker.over.wait(), worker.dismissed.wait())
         if not exited.done() and not worker.over.is_set():
             worker.drain(self._run.drain_ms)
             await first(self._run.budget_left_s, exited, worker.over.wait())
@@ -146,11 +150,17 @@ class Slot:
             self._publish(WorkerDied(pid=worker.child.pid, how=how))
         if notes or not in_order:
             await self._custody.release(worker, f"the process of worker {{worker}} {how}", given_back=in_order)
-        if self._run.stopping.is_set() or (worker.bye is not None and self._options.until_idle):
+        self.dismissed = worker.instruction == "stop"
+        if self._run.stopping.is_set() or self.dismissed:
+            return None
+        if in_order and worker.instruction == "recycle":
+            return 0
+        if worker.bye is not None and self._options.until_idle:
             return None
         if refusal is not None:
             return self._after_refusal(refusal)
-        return self._again(how, weight=_BLAMED_ON_JOBS if notes else 1.0)
+        worked = worker.ready and self._clock.monotonic() - worker.started_at >= _WORKED_S
+        return self._again(how, weight=_NOT_ITS_FAULT if notes or worked else 1.0)
 
     def _after_refusal(self, refusal: Refused) -> int | None:
         """A fleet that worked waits for its store to come back; everything else is for a person to mend."""

@@ -66,9 +66,9 @@ class Supervisor:
     async def run(self) -> int:
         """Run until there is nothing left to do or a signal ends it. Returns the exit code.
 
-        0 drained or idle; 1 something refused to stop, every worker is in a crash loop, or jobs failed and
-        `fail_on_failed` is set; 3 the store cannot be reached at the start; 78 wrong configuration; 130 a second
-        signal."""
+        0 drained, idle, or every worker was told to stop; 1 something refused to stop, every worker is in a crash
+        loop, or jobs failed and `fail_on_failed` is set; 3 the store cannot be reached at the start; 78 wrong
+        configuration; 130 a second signal."""
         adopt_orphans()
         self._children.listen()
         listened = self._listen()
@@ -77,6 +77,8 @@ class Supervisor:
             async with asyncio.TaskGroup() as group:
                 for slot in self._slots:
                     group.create_task(slot.run(), name=f"worker {slot.index}")
+            if all(slot.dismissed for slot in self._slots):
+                self._run.stop("every worker was told to stop")
         finally:
             for worker in self._run.living():
                 worker.kill("its supervisor failed")

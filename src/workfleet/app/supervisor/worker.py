@@ -12,6 +12,7 @@ import msgspec
 
 from workfleet.app.status import WorkerState, WorkerStatus
 from workfleet.ids import new_token
+from workfleet.model.fleet import Instruction
 from workfleet.ports.clock import Clock
 from workfleet.supervision.board import Board
 from workfleet.supervision.control import (
@@ -24,6 +25,7 @@ from workfleet.supervision.control import (
     Hello,
     Ready,
     Refused,
+    Told,
     WorkerOrder,
 )
 from workfleet.supervision.link import SupervisorEnd
@@ -64,6 +66,10 @@ class WorkerProcess:
         self._killed_at = 0.0
         self.over = asyncio.Event()
         """It has said its last word."""
+        self.instruction: Instruction | None = None
+        """What an operator told it last."""
+        self.dismissed = asyncio.Event()
+        """It was told to stop, or to be started anew. This is not taken back."""
         self.started_at = clock.monotonic()
         self._beat_at: float | None = None
         self._draining = False
@@ -163,6 +169,7 @@ class WorkerProcess:
             state=self._state(),
             restarts=self.restarts,
             uptime_ms=round((now - self.started_at) * 1000),
+            instruction=self.instruction,
         )
         if beat is None or self._beat_at is None:
             return status
@@ -184,6 +191,13 @@ class WorkerProcess:
             return "draining"
         return "ready" if self.ready else "starting"
 
+    def _told(self, instruction: Instruction | None) -> None:
+        if self.dismissed.is_set():
+            return
+        self.instruction = instruction
+        if instruction in ("stop", "recycle"):
+            self.dismissed.set()
+
     def _hear(self, message: FromWorker) -> None:
         if isinstance(message, Hello):
             self.hello = message
@@ -191,6 +205,8 @@ class WorkerProcess:
             self.ready = True
         elif isinstance(message, Beat):
             self.beat, self._beat_at = message, self._clock.monotonic()
+        elif isinstance(message, Told):
+            self._told(message.instruction)
         elif isinstance(message, Bye):
             self.bye = message
             self.over.set()

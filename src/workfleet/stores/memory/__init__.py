@@ -1,1 +1,1 @@
-"""The store in memory: the obvious reference for what a store is, and the test double.."""
+"""The store in memory: the obvious reference for what a store is, and the test double."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from workfleet.model.jobs import READY, JobCounts, JobRecord, JobState
+from workfleet.model.jobs import FINISHED, READY, JobCounts, JobRecord, JobState
 from workfleet.ports.stores import JobQuery
 
 
@@ -26,12 +26,29 @@ class Entry:
     settled_token: str | None = None
     """The token that settled it last."""
     reported_call: str | None = None
+    replaced_call: str | None = None
+    """The call that replaced it last, and the ids of the newcomers whose payload it took."""
+    replaced_by: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
+
+    @property
+    def finished(self) -> bool:
+        return self.record.state in FINISHED
+
+    @property
+    def claimed(self) -> bool:
+        """Whether it was ever claimed since it was enqueued, or retried by hand."""
+        return self.record.started_ms is not None
 
 
 def ready(job: JobRecord) -> JobState:
     """The state of a job that can be claimed."""
     return JobState.PRIORITIZED if job.priority else JobState.WAITING
+
+
+def state_now(job: JobRecord, now_ms: int) -> JobState:
+    """The state of a job that nobody runs."""
+    return JobState.DELAYED if job.parked or job.due_ms > now_ms else ready(job)
 
 
 def place(entry: Entry) -> tuple[int, ...]:
@@ -47,9 +64,28 @@ def matches(record: JobRecord, query: JobQuery) -> bool:
     return (
         query.queue in (None, record.queue)
         and query.name in (None, record.name)
+        and query.group in (None, record.group)
+        and (query.tag is None or query.tag in record.tags)
         and (query.states is None or record.state in query.states)
         and (query.housekeeping or not record.housekeeping)
+        and (query.created_from_ms is None or record.created_ms >= query.created_from_ms)
+        and (query.created_before_ms is None or record.created_ms < query.created_before_ms)
+        and (query.after is None or (record.created_ms, record.id) < query.after)
+        and (query.text is None or _says(record, query.text))
     )
+
+
+def _says(record: JobRecord, text: str) -> bool:
+    """Whether a text is in the payload or the failure. `bytes.lower` changes ASCII letters only, as it should."""
+    wanted = _bytes(text).lower()
+    said = [record.payload]
+    if record.failure is not None:
+        said += [_bytes(record.failure.message), _bytes(record.failure.type)]
+    return any(wanted in each.lower() for each in said)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")
 
 
 def counts(records: Sequence[JobRecord]) -> JobCounts:

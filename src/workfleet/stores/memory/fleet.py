@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from workfleet.model.fleet import WorkerRecord
+from workfleet.model.fleet import Instruction, WorkerRecord
 from workfleet.ports.clock import Clock
 
 
@@ -17,12 +17,19 @@ class MemoryFleet:
 
     async def register(self, worker: WorkerRecord) -> None:
         now = self._clock.now_ms()
-        self._workers[worker.id] = replace(worker, started_ms=now, seen_ms=now)
+        self._workers[worker.id] = replace(worker, instruction=None, started_ms=now, seen_ms=now)
 
-    async def beat(self, worker_id: str) -> bool:
+    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
+        record = self._workers.get(worker_id)
+        if record is None:
+            return None
+        record.seen_ms, record.active = self._clock.now_ms(), active
+        return replace(record)
+
+    async def instruct(self, worker_id: str, instruction: Instruction | None) -> bool:
         record = self._workers.get(worker_id)
         if record is not None:
-            record.seen_ms = self._clock.now_ms()
+            record.instruction = instruction
         return record is not None
 
     async def workers(self) -> list[WorkerRecord]:

@@ -33,9 +33,13 @@ class MemoryKeys:
         del self._values[key]
         return True
 
-    def _live(self) -> dict[str, bytes]:
+    def sweep(self) -> None:
+        """Drop what has expired."""
         now = self._clock.now_ms()
         self._values = {key: kept for key, kept in self._values.items() if kept[1] > now}
+
+    def _live(self) -> dict[str, bytes]:
+        self.sweep()
         return {key: value for key, (value, _) in self._values.items()}
 
     def _put(self, key: str, value: bytes, ttl_ms: int) -> None:

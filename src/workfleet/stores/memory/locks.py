@@ -37,6 +37,10 @@ class MemoryLocks:
         live = (self._live(name) for name in sorted(self._grants))
         return [grant for grant in live if grant is not None]
 
+    def sweep(self) -> None:
+        """Drop what has expired."""
+        self._grants = {name: grant for name, grant in self._grants.items() if self._live(name) is not None}
+
     def _live(self, name: str) -> LockGrant | None:
         grant = self._grants.get(name)
         return grant if grant is not None and grant.expires_ms > self._clock.now_ms() else None

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from workfleet.model.jobs import FINISHED
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
-from workfleet.ports.clock import Clock
 
 from ..wakes import SCHEDULES, Wakes
-from .jobs import MemoryJobs
+from .adding import add
+from .book import Book
 
 
 @dataclass
@@ -27,8 +26,8 @@ class _LastFire:
 class MemorySchedules:
     """A `ScheduleStore`."""
 
-    def __init__(self, jobs: MemoryJobs, clock: Clock, wakes: Wakes) -> None:
-        self._jobs, self._clock, self._wakes = jobs, clock, wakes
+    def __init__(self, book: Book, wakes: Wakes) -> None:
+        self._book, self._wakes = book, wakes
         self._records: dict[str, ScheduleRecord] = {}
         self._last: dict[str, _LastFire] = {}
 
@@ -117,11 +116,11 @@ class MemorySchedules:
         if fire.job is None:
             return Fired("missed")
         if fire.unless_running and record.last_job_id is not None:
-            running = self._jobs.state_of(record.last_job_id)
-            if running is not None and running not in FINISHED:
+            running = self._book.entries.get(record.last_job_id)
+            if running is not None and not running.finished:
                 return Fired("skipped", record.last_job_id)
-        added = self._jobs.add([fire.job], call=None)[0]
+        added = add(self._book, [fire.job], call=None)[0]
         if added.id != fire.job.id:
             return Fired("skipped", added.id)
-        record.last_fired_ms, record.last_job_id = self._clock.now_ms(), fire.job.id
+        record.last_fired_ms, record.last_job_id = self._book.now(), fire.job.id
         return Fired("fired")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from workfleet.ports.clock import Clock
 
 from ..wakes import Wakes
+from .book import Book
 from .fleet import MemoryFleet
 from .jobs import MemoryJobs
 from .keys import MemoryKeys
 from .locks import MemoryLocks
+from .queues import MemoryQueues
 from .schedules import MemorySchedules
 
 
@@ -21,10 +23,12 @@ class MemoryStore:
         self.app = app
         self._clock = clock
         wakes = Wakes(clock)
-        self.jobs = MemoryJobs(clock, wakes)
-        self.schedules = MemorySchedules(self.jobs, clock, wakes)
         self.locks = MemoryLocks(clock)
         self.keys = MemoryKeys(clock)
+        book = Book(clock, wakes, sweeps=(self.keys.sweep, self.locks.sweep))
+        self.jobs = MemoryJobs(book)
+        self.queues = MemoryQueues(book)
+        self.schedules = MemorySchedules(book, wakes)
         self.fleet = MemoryFleet(clock)
 
     async def now_ms(self) -> int:

@@ -2,3 +2,7 @@
 
 Only APSW may open the file in a process that holds it: a second SQLite library there would drop its POSIX locks.
 """
+
+from .backup import backup
+
+__all__ = ["backup"]

@@ -24,6 +24,7 @@ _PATH_LIMIT = 100
 _NAME_LENGTH = 21
 _MESSAGE_LIMIT = 1_500
 """macOS refuses datagrams above 2 KiB."""
+_BIND_TRIES = 10
 _FAMILY: int | None = getattr(socket, "AF_UNIX", None)
 
 
@@ -62,12 +63,12 @@ class Bell:
         if self._ear is not None or self._given_up:
             return
         self._given_up = True
-        if _FAMILY is None or not self._folder_is_ours():
+        if _FAMILY is None:
             return
-        ear = socket.socket(_FAMILY, socket.SOCK_DGRAM)
+        ear = self._bound(_FAMILY)
+        if ear is None:
+            return
         try:
-            ear.setblocking(False)
-            ear.bind(str(self._folder / self._own))
             self._loop = asyncio.get_running_loop()
             self._loop.add_reader(ear.fileno(), self._hear, ear, heard)
         except (OSError, NotImplementedError):
@@ -92,7 +93,7 @@ class Bell:
             self._mouth = socket.socket(_FAMILY, socket.SOCK_DGRAM)
             self._mouth.setblocking(False)
         for name in names:
-            self._send(message, self._folder / name)
+            _send(self._mouth, message, self._folder / name)
 
     def close(self) -> None:
         """Stop listening. To be called in the loop that listens, after the last `ring`."""
@@ -102,19 +103,43 @@ class Bell:
             self._ear.close()
             (self._folder / self._own).unlink(missing_ok=True)
             self._ear = None
+            self._remove_folder()
         if self._mouth is not None:
             self._mouth.close()
             self._mouth = None
         self._given_up = True
 
-    def _send(self, message: bytes, to: Path) -> None:
-        assert self._mouth is not None
+    def _bound(self, family: int) -> socket.socket | None:
+        """A socket in the folder. Whoever closes last may remove that just before this one is in it: then once more."""
+        for _ in range(_BIND_TRIES):
+            if not self._folder_is_ours():
+                return None
+            ear = socket.socket(family, socket.SOCK_DGRAM)
+            try:
+                ear.setblocking(False)
+                ear.bind(str(self._folder / self._own))
+            except FileNotFoundError:
+                ear.close()
+            except OSError:
+                ear.close()
+                return None
+            else:
+                return ear
+        return None
+
+    def _remove_folder(self) -> None:
+        """Leave nothing behind, if no other process listens: the sockets of killed ones go first."""
+        if _FAMILY is None:
+            return
         try:
-            self._mouth.sendto(message, str(to))
-        except ConnectionRefusedError:
-            to.unlink(missing_ok=True)  # its process was killed
+            with socket.socket(_FAMILY, socket.SOCK_DGRAM) as probe:
+                probe.setblocking(False)
+                for name in os.listdir(self._folder):
+                    # A listener takes an empty message for garbage.
+                    _send(probe, b"", self._folder / name)
+            self._folder.rmdir()
         except OSError:
-            pass  # its buffer is full, so it has enough to wake up for, or it has just gone
+            pass  # somebody listens, or was faster
 
     def _hear(self, ear: socket.socket, heard: Callable[[Ring], None]) -> None:
         while True:
@@ -137,3 +162,12 @@ class Bell:
         except OSError:
             return False
         return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
+
+
+def _send(by: socket.socket, message: bytes, to: Path) -> None:
+    try:
+        by.sendto(message, str(to))
+    except ConnectionRefusedError:
+        to.unlink(missing_ok=True)  # its process was killed
+    except OSError:
+        pass  # its buffer is full, so it has enough to wake up for, or it has just gone

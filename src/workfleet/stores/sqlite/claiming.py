@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 
 import msgspec
@@ -11,8 +12,24 @@ from workfleet.model.jobs import UNDECODABLE, Claim, JobRecord
 from workfleet.ports.stores import ClaimRequest, TakeOver
 
 from .adding import queue_number
+from .ending import ended
 from .lane import Row, Step
-from .records import CLAIMED, DUE, ID, LIFO, PRIORITY, QUEUE, RECORD, SEQ, SETTLED, fresh_record_of, record_of
+from .limiting import Line, line_of
+from .records import (
+    CLAIMED,
+    DUE,
+    ID,
+    KEY_UNTIL,
+    LIFO,
+    PRIORITY,
+    RECORD,
+    SEQ,
+    SETTLED,
+    TURN,
+    fresh_record_of,
+    record_of,
+)
+from .turns import take_turns
 
 _RIPEN_LIMIT = 1_000
 _HELD_LIMIT = 100_000
@@ -20,16 +37,18 @@ _HELD_LIMIT = 100_000
 _RIPEN = """
 UPDATE wf_job SET state = priority > 0 WHERE seq IN (
   SELECT seq FROM wf_job INDEXED BY wf_job_due
-  WHERE queue = ? AND state = 2 AND due_ms <= ? ORDER BY due_ms, seq LIMIT ?)
+  WHERE queue = ? AND state = 2 AND parked = 0 AND due_ms <= ? ORDER BY due_ms, seq LIMIT ?)
 """
-_HAND_OUT = "UPDATE wf_job SET state = 3, claim = ?, lease_until_ms = ?, started_ms = ? WHERE seq IN "
-_LAST_IN = """(
-  SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
+_HAND_OUT = """
+UPDATE wf_job SET state = 3, claim = ?, lease_until_ms = ?, started_ms = ?, counted = ?, turn = ? WHERE seq IN
 """
-_FIRST_IN = """(
+_LAST_IN = f"""{_HAND_OUT} (
   SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?)
+  WHERE queue = ? AND grp = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
+"""
+_FIRST_IN = f"""{_HAND_OUT} (
+  SELECT seq FROM wf_job INDEXED BY wf_job_ready
+  WHERE queue = ? AND grp = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?)
 """
 _EXPIRED = """
 SELECT seq FROM wf_job INDEXED BY wf_job_active
@@ -54,15 +73,15 @@ def claim_jobs(step: Step, app: str, request: ClaimRequest) -> list[JobRecord]:
     """Claim what is ready. The meaning is `JobStore.claim`'s."""
     number = claim_number(step, app, request.token)
     if number is not None and (held := _held(step, number)):
-        full = [(row[SEQ], record_of(_full(step, row))) for row in _in_order(held, request)]
-        return _readable(step, full)
+        full = [(row[SEQ], record_of(_full(step, row))) for row in _in_order(held)]
+        return _readable(step, app, full)
     number = _next_number(step) if number is None else number
     if not _hand_out(step, app, request, number):
         return []
     _note(step, app, number, request.token, request.worker)
-    rows = _in_order(_held(step, number), request)
+    rows = _in_order(_held(step, number))
     given = [(row[SEQ], fresh_record_of(row, request) or record_of(_full(step, row))) for row in rows]
-    return _readable(step, given)
+    return _readable(step, app, given)
 
 
 def renew_claims(step: Step, app: str, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
@@ -111,20 +130,50 @@ def _note(step: Step, app: str, number: int, token: str, worker: str) -> None:
 
 
 def _hand_out(step: Step, app: str, request: ClaimRequest, number: int) -> int:
-    """Put ready jobs under a claim. Returns how many."""
-    given = 0
-    queues = {want.queue: queue_number(step, app, want.queue) for want in request.wants}
-    for queue in queues.values():
-        if queue is not None:
-            step.change(_RIPEN, queue, step.now, _RIPEN_LIMIT)
+    """Put ready jobs under a claim: each want up to its share, then up to its limit. Returns how many."""
+    lines: dict[str, Line] = {}
     for want in request.wants:
-        queue, left = queues[want.queue], max(want.limit, 0)
+        queue = queue_number(step, app, want.queue)
+        if queue is not None and want.limit > 0 and want.queue not in lines:
+            step.change(_RIPEN, queue, step.now, _RIPEN_LIMIT)
+            line = line_of(step, queue)
+            if not line.paused:
+                lines[want.queue] = line
+    hand = _Hand(step, number, step.now + request.lease_ms)
+    most = sum(max(want.limit, 0) for want in request.wants) if request.total is None else request.total
+    shares = [want.limit if want.share is None else min(want.share, want.limit) for want in request.wants]
+    given = [0] * len(shares)
+    for goals in (shares, [want.limit for want in request.wants]):
+        for place, want in enumerate(request.wants):
+            wanted = min(goals[place] - given[place], most - sum(given))
+            line_now = lines.get(want.queue)
+            # A queue that gave less than its share has no more.
+            if line_now is None or wanted <= 0 or (goals is not shares and given[place] < shares[place]):
+                continue
+            given[place] += take_turns(line_now, wanted, hand.give)
+    for line in lines.values():
+        line.note()
+    return sum(given)
+
+
+@dataclass
+class _Hand:
+    """Puts jobs under one claim, and remembers in which order."""
+
+    step: Step
+    number: int
+    until: int
+    turn: int = 0
+
+    def give(self, line: Line, group: str, most: int) -> int:
+        """Hand out up to so many ready jobs of a group."""
+        given = 0
         for choice in (_LAST_IN, _FIRST_IN):
-            if queue is not None and left:
-                until = step.now + request.lease_ms
-                changed = step.change(_HAND_OUT + choice, number, until, step.now, queue, left)
-                left, given = left - changed, given + changed
-    return given
+            if given < most:
+                facts = (self.number, self.until, self.step.now, int(line.limited), self.turn)
+                given += self.step.change(choice, *facts, line.queue, group, most - given)
+        self.turn += given > 0
+        return given
 
 
 def _held(step: Step, number: int) -> list[Row]:
@@ -134,7 +183,7 @@ def _held(step: Step, number: int) -> list[Row]:
     if len(held) > _HELD_LIMIT:
         held.clear()  # left over from claims that were lost
     for row in rows:
-        held[row[ID]] = (row[SEQ], row[SETTLED])
+        held[row[ID]] = (row[SEQ], row[SETTLED], row[KEY_UNTIL])
     return rows
 
 
@@ -143,13 +192,11 @@ def _full(step: Step, row: Row) -> Row:
     return step.rows(_BY_SEQ, row[SEQ])[0]
 
 
-def _in_order(rows: list[Row], request: ClaimRequest) -> list[Row]:
-    """The order in which jobs are handed out."""
+def _in_order(rows: list[Row]) -> list[Row]:
+    """The order in which jobs were handed out."""
     ordered = sorted((row for row in rows if row[LIFO]), key=itemgetter(DUE, SEQ), reverse=True)
     ordered += sorted((row for row in rows if not row[LIFO]), key=itemgetter(PRIORITY, DUE, SEQ))
-    if len(request.wants) > 1:
-        places = {want.queue: place for place, want in enumerate(request.wants)}
-        ordered.sort(key=lambda row: places.get(row[QUEUE], 0))
+    ordered.sort(key=itemgetter(TURN))
     return ordered
 
 
@@ -162,7 +209,7 @@ def _orphans(step: Step, app: str, request: TakeOver) -> list[int]:
     return [seq for (seq,) in rows]
 
 
-def _readable(step: Step, claimed: list[tuple[int, JobRecord]]) -> list[JobRecord]:
+def _readable(step: Step, app: str, claimed: list[tuple[int, JobRecord]]) -> list[JobRecord]:
     """Claimed records that can be run. One that cannot be read fails now, and its columns stay as they are."""
     readable = []
     for seq, record in claimed:
@@ -172,4 +219,5 @@ def _readable(step: Step, claimed: list[tuple[int, JobRecord]]) -> list[JobRecor
         fail = "UPDATE wf_job SET state = 6, finished_ms = ?, settled = claim, lease_until_ms = NULL WHERE seq = ?"
         step.change(fail, step.now, seq)
         step.change(_MARK, seq, UNDECODABLE)
+        ended(step, app, seq)
     return readable

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from .schema import VERSION, foreign_tables, migrate, stored_version
+from .schema import VERSION, foreign_tables, migrate, stored_version, usable
 from .trouble import foreign, gone, missing, newer, no_folder, no_wal, on_network, unavailable, unreachable
 
 _TRIES = 1_000
@@ -39,18 +39,30 @@ class Patience:
         self._over.set()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Database:
     """An open connection, and which file it is on."""
 
     db: apsw.Connection
     path: Path
     file: tuple[int, int]
+    seen: int = -1
+    """SQLite's own count of schema changes, when the version was looked at last."""
 
     def check(self) -> None:
         """Raise `StoreUnavailable` when the path is another file by now: SQLite would write to one that nobody sees."""
         if _identity(self.path) != self.file:
             raise gone(self.path)
+
+    def check_version(self) -> None:
+        """Raise `StoreUnavailable` when a newer program has migrated the file so that this one cannot go on.
+
+        To be called in a transaction: then it holds for that."""
+        now = self.db.pragma("schema_version")
+        if now != self.seen:
+            if not usable(self.db):
+                raise newer(self.path, stored_version(self.db), VERSION, running=self.seen != -1)
+            self.seen = now
 
 
 def connect(path: Path, *, create: bool, patience: Patience) -> Database:
@@ -135,8 +147,8 @@ def _set_up(db: apsw.Connection, path: Path) -> None:
     if db.readonly("main"):
         raise unavailable(path, apsw.ReadOnlyError("the file is read-only"))
     found = stored_version(db)
-    if found > VERSION:
-        raise newer(path, found, VERSION)
+    if not usable(db):
+        raise newer(path, found, VERSION, running=False)
     if not found and (tables := foreign_tables(db)):
         raise foreign(path, tables)
     mode = db.pragma("journal_mode", "wal")

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from workfleet.model.fleet import ProcessIdentity, WorkerRecord
+from typing import get_args
+
+from workfleet.model.fleet import Instruction, ProcessIdentity, WorkerRecord
 
 from .lane import Row, Step
 from .lanes import Lanes
+
+_REGISTER = """
+INSERT OR REPLACE INTO wf_worker
+  (app, id, host, boot_id, pid, started, queues, release, active, started_ms, seen_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_BEAT = "UPDATE wf_worker SET seen_ms = ?, active = ? WHERE app = ? AND id = ?"
+_WORKER = """
+SELECT id, host, boot_id, pid, started, queues, release, started_ms, seen_ms, instruction, active
+FROM wf_worker WHERE app = ?
+"""
+_INSTRUCTIONS = get_args(Instruction)
 
 
 class SqliteFleet:
@@ -18,20 +32,25 @@ class SqliteFleet:
         def operation(step: Step) -> None:
             who = worker.identity
             queues = "\n".join(worker.queues)
-            facts = (worker.id, who.host, who.boot_id, who.pid, who.started, queues, worker.release, step.now, step.now)
-            step.change("INSERT OR REPLACE INTO wf_worker VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._app, *facts)
+            facts = (worker.id, who.host, who.boot_id, who.pid, who.started, queues, worker.release)
+            step.change(_REGISTER, self._app, *facts, worker.active, step.now, step.now)
 
         await self._lanes.write(operation)
 
-    async def beat(self, worker_id: str) -> bool:
-        beat = "UPDATE wf_worker SET seen_ms = ? WHERE app = ? AND id = ?"
-        return await self._lanes.write(lambda step: bool(step.change(beat, step.now, self._app, worker_id)))
+    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
+        def operation(step: Step) -> WorkerRecord | None:
+            step.change(_BEAT, step.now, active, self._app, worker_id)
+            row = step.row(f"{_WORKER} AND id = ?", self._app, worker_id)
+            return None if row is None else _worker(row)
+
+        return await self._lanes.write(operation)
+
+    async def instruct(self, worker_id: str, instruction: Instruction | None) -> bool:
+        instruct = "UPDATE wf_worker SET instruction = ? WHERE app = ? AND id = ?"
+        return await self._lanes.write(lambda step: bool(step.change(instruct, instruction, self._app, worker_id)))
 
     async def workers(self) -> list[WorkerRecord]:
-        workers = """
-            SELECT id, host, boot_id, pid, started, queues, release, started_ms, seen_ms
-            FROM wf_worker WHERE app = ? ORDER BY id
-        """
+        workers = f"{_WORKER} ORDER BY id"
         return await self._lanes.read(lambda step: [_worker(row) for row in step.rows(workers, self._app)])
 
     async def forget(self, worker_id: str) -> bool:
@@ -40,12 +59,15 @@ class SqliteFleet:
 
 
 def _worker(row: Row) -> WorkerRecord:
-    worker_id, host, boot_id, pid, started, queues, release, started_ms, seen_ms = row
+    worker_id, host, boot_id, pid, started, queues, release, started_ms, seen_ms, instruction, active = row
     return WorkerRecord(
         id=worker_id,
         identity=ProcessIdentity(host=host, boot_id=boot_id, pid=pid, started=started),
         queues=tuple(queues.split("\n")) if queues else (),
         release=release,
+        # One of a newer version means nothing to this one.
+        instruction=instruction if instruction in _INSTRUCTIONS else None,
+        active=active,
         started_ms=started_ms,
         seen_ms=seen_ms,
     )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workfleet.model.jobs import Claim, Enqueued, JobCounts, JobRecord
+from workfleet.model.jobs import CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.outcome import Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
-from ..wakes import queue_topic
+from ..wakes import CANCELS, queue_topic
 from .adding import add_jobs
 from .claiming import claim_jobs, renew_claims, take_over_jobs
-from .keeping import prune_jobs, retry_jobs
+from .deleting import delete_jobs, prune_jobs, purge_jobs
+from .finding import find_jobs
+from .keeping import asked_cancels, cancel_jobs, promote_jobs, retry_jobs
 from .lane import Step
 from .lanes import Lanes
-from .reading import count_jobs, find_jobs, get_jobs, job_logs, next_due
+from .reading import count_jobs, get_jobs, job_logs, next_due
 from .settling import report_run, settle_jobs
 
 
@@ -70,6 +72,25 @@ class SqliteJobs:
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
         return await self._lanes.write(lambda step: retry_jobs(step, self._app, ids))
+
+    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
+        return await self._lanes.write(lambda step: cancel_jobs(step, self._app, ids))
+
+    async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
+        self._lanes.look([CANCELS])
+        return await self._lanes.read(lambda step: asked_cancels(step, self._app, claims))
+
+    async def wait_for_cancels(self, timeout_ms: int) -> bool:
+        return await self._lanes.wait([CANCELS], timeout_ms)
+
+    async def promote(self, ids: Sequence[str]) -> list[bool]:
+        return await self._lanes.write(lambda step: promote_jobs(step, self._app, ids))
+
+    async def delete(self, ids: Sequence[str]) -> list[bool]:
+        return await self._lanes.write(lambda step: delete_jobs(step, self._app, ids))
+
+    async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
+        return await self._lanes.write(lambda step: purge_jobs(step, self._app, queue, states, limit))
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
         return await self._lanes.write(lambda step: prune_jobs(step, self._app, rules, limit))

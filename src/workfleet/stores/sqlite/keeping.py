@@ -1,37 +1,42 @@
-"""What operators and the clean-up do with jobs that are over: run again, delete."""
+"""What operators do with jobs: run them again, now, or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
+from workfleet.model.jobs import CANCELLED_UNRUN, CancelAnswer, Claim
 
-from workfleet.model.jobs import UNDECODABLE
-from workfleet.ports.stores import PruneRule
+from ..wakes import CANCELS, queue_topic
+from .ending import blocked, release_key
+from .keys_of_jobs import EXCLUSIVE, WINDOW, holder_of
+from .lane import Row, Step
+from .records import json_of
 
-from ..wakes import queue_topic
-from .lane import Step
-from .schema import STATE_NUMBERS
-
-_NOTES_KEPT_MS = 600_000
-"""How long a claim is remembered after its jobs were settled, to know a repeated call."""
-_NOTES_LIMIT = 50_000
-
+_FOUND = """
+SELECT j.seq, q.name, j.state, j.unique_key, j.key_until
+FROM wf_job j JOIN wf_queue q ON q.queue = j.queue WHERE j.app = ? AND j.id = ?
+"""
 _RETRY = """
-UPDATE OR IGNORE wf_job SET state = priority > 0, due_ms = ?, started_ms = NULL, finished_ms = NULL,
-  attempts_made = 0, crashes = 0, deferrals = 0 WHERE app = ? AND id = ? AND state = 6
+UPDATE wf_job SET state = iif(?1, 2, priority > 0), parked = ?1, due_ms = ?2, started_ms = NULL, finished_ms = NULL,
+  attempts_made = 0, crashes = 0, deferrals = 0, suspicions = 0, cancel_asked = 0 WHERE seq = ?3
 """
-_TOO_OLD = """
-SELECT seq FROM wf_job j INDEXED BY wf_job_finished
-WHERE queue = ?1 AND state = ?2 AND housekeeping = ?3 AND state > 4 AND finished_ms < ?4
-  AND NOT EXISTS (SELECT 1 FROM wf_run r WHERE r.seq = j.seq AND r.outcome = ?6) ORDER BY finished_ms, seq LIMIT ?5
+_NEVER_EXPIRES = """
+UPDATE wf_body SET spec = CAST(json_remove(CAST(spec AS TEXT), '$.expires_ms') AS BLOB)
+WHERE seq = ? AND iif(json_valid(CAST(spec AS TEXT)), json_extract(CAST(spec AS TEXT), '$.expires_ms') IS NOT NULL, 0)
 """
-_TOO_MANY = """
-SELECT seq FROM (
-  SELECT seq, finished_ms FROM wf_job INDEXED BY wf_job_finished
-  WHERE queue = ?1 AND state = ?2 AND housekeeping = ?3 AND state > 4
-  ORDER BY finished_ms DESC, seq DESC LIMIT -1 OFFSET ?4
-) j WHERE NOT EXISTS (SELECT 1 FROM wf_run r WHERE r.seq = j.seq AND r.outcome = ?6) ORDER BY finished_ms, seq LIMIT ?5
+_HOLD_AGAIN = """
+INSERT OR REPLACE INTO wf_hold (app, unique_key, id, expires_ms)
+SELECT j.app, j.unique_key, j.id, ?2 + coalesce(json_extract(CAST(b.spec AS TEXT), '$.unique.window_ms'), 0)
+FROM wf_job j JOIN wf_body b ON b.seq = j.seq WHERE j.seq = ?1 AND json_valid(CAST(b.spec AS TEXT))
+"""
+_PROMOTE = "UPDATE wf_job SET state = priority > 0, due_ms = ? WHERE seq = ? AND state = 2 AND parked = 0"
+_CANCEL = """
+UPDATE wf_job SET state = 6, parked = 0, finished_ms = ?, settled = coalesce(settled, 0) WHERE seq = ?
+"""
+"""As if a claim that nobody had settled it, so that its next run adds to what this leaves behind."""
+_CANCELLED = """
+INSERT INTO wf_run (seq, outcome, failure, attempts) VALUES (?1, 'cancelled', ?2, 0)
+ON CONFLICT (seq) DO UPDATE SET outcome = 'cancelled', failure = ?2
 """
 
 
@@ -40,51 +45,69 @@ def retry_jobs(step: Step, app: str, ids: Sequence[str]) -> list[bool]:
     return [_retry(step, app, job_id) for job_id in ids]
 
 
-def prune_jobs(step: Step, app: str, rules: Sequence[PruneRule], limit: int) -> int:
-    """Delete finished jobs by the rules, and what has expired of the store's own."""
-    doomed: dict[int, None] = {}
-    for queue in [row[0] for row in step.rows("SELECT queue FROM wf_queue WHERE app = ?", app)]:
-        for rule in rules:
-            doomed |= dict.fromkeys(_doomed(step, queue, rule, limit))
-    seqs = list(doomed)[:limit]
-    chosen = msgspec.json.encode(seqs).decode()
-    for table in ("wf_job", "wf_body", "wf_run", "wf_report", "wf_log"):
-        step.change(f"DELETE FROM {table} WHERE seq IN (SELECT value FROM json_each(?))", chosen)
-    _forget(step, app)
-    return len(seqs)
+def promote_jobs(step: Step, app: str, ids: Sequence[str]) -> list[bool]:
+    """Make delayed jobs ready now. The meaning is `JobStore.promote`'s."""
+    return [_promote(step, app, job_id) for job_id in ids]
+
+
+def cancel_jobs(step: Step, app: str, ids: Sequence[str]) -> list[CancelAnswer]:
+    """Cancel jobs. The meaning is `JobStore.cancel`'s."""
+    return [_cancel(step, app, job_id) for job_id in ids]
+
+
+def asked_cancels(step: Step, app: str, claims: Sequence[Claim]) -> list[bool]:
+    """Which running jobs are to be cancelled."""
+    asked = """
+        SELECT j.cancel_asked FROM wf_job j JOIN wf_claim c ON c.claim = j.claim
+        WHERE j.app = ? AND j.id = ? AND j.state = 3 AND c.token = ?
+    """
+    rows = [step.row(asked, app, claim.job_id, claim.token) for claim in claims]
+    return [row is not None and bool(row[0]) for row in rows]
 
 
 def _retry(step: Step, app: str, job_id: str) -> bool:
-    if not step.change(_RETRY, step.now, app, job_id):
+    row = step.row(_FOUND, app, job_id)
+    if row is None or row[2] != 6:
         return False
-    found = "SELECT j.seq, q.name FROM wf_job j JOIN wf_queue q ON q.queue = j.queue WHERE j.app = ? AND j.id = ?"
-    row = step.row(found, app, job_id)
-    assert row is not None
-    step.change("UPDATE wf_run SET outcome = NULL, result = NULL, failure = NULL WHERE seq = ?", row[0])
-    step.change("DELETE FROM wf_report WHERE seq = ?", row[0])
+    seq, queue, _, key, until = row
+    if key is not None and holder_of(step, app, key) not in (None, job_id):
+        return False
+    parked = bool(key is not None and until & EXCLUSIVE and blocked(step, app, key))
+    step.change(_RETRY, int(parked), step.now, seq)
+    if key is not None and until & WINDOW:
+        step.change(_HOLD_AGAIN, seq, step.now)
+    step.change("UPDATE wf_run SET outcome = NULL, result = NULL, failure = NULL WHERE seq = ?", seq)
+    step.change("DELETE FROM wf_report WHERE seq = ?", seq)
+    step.change(_NEVER_EXPIRES, seq)
+    step.topics.add(queue_topic(queue))
+    return True
+
+
+def _promote(step: Step, app: str, job_id: str) -> bool:
+    row = step.row(_FOUND, app, job_id)
+    if row is None or not step.change(_PROMOTE, step.now, row[0]):
+        return False
     step.topics.add(queue_topic(row[1]))
     return True
 
 
-def _doomed(step: Step, queue: int, rule: PruneRule, limit: int) -> list[int]:
-    """What a rule deletes of a queue, the oldest first. What cannot be read is never deleted."""
-    common = (queue, STATE_NUMBERS[rule.state], int(rule.housekeeping))
-    seqs: list[int] = []
-    if rule.age_ms is not None:
-        seqs += [seq for (seq,) in step.rows(_TOO_OLD, *common, step.now - rule.age_ms, limit, UNDECODABLE)]
-    if rule.count is not None:
-        seqs += [seq for (seq,) in step.rows(_TOO_MANY, *common, rule.count, limit, UNDECODABLE)]
-    return seqs
+def _cancel(step: Step, app: str, job_id: str) -> CancelAnswer:
+    row = step.row(_FOUND, app, job_id)
+    if row is None:
+        return "missing"
+    if row[2] > 4:
+        return "finished"
+    if row[2] == 3:
+        step.change("UPDATE wf_job SET cancel_asked = 1 WHERE seq = ?", row[0])
+        step.topics.add(CANCELS)
+        return "asked"
+    _end_unrun(step, app, row)
+    return "cancelled"
 
 
-def _forget(step: Step, app: str) -> None:
-    """Delete expired keys and locks, and claims that nobody will ask about again."""
-    step.change("DELETE FROM wf_key WHERE app = ? AND expires_ms <= ?", app, step.now)
-    step.change("DELETE FROM wf_lock WHERE app = ? AND expires_ms <= ?", app, step.now)
-    claims = """
-        DELETE FROM wf_claim WHERE claim IN (
-          SELECT claim FROM wf_claim c WHERE app = ? AND granted_ms < ?
-            AND NOT EXISTS (SELECT 1 FROM wf_job j WHERE j.claim = c.claim AND j.state = 3)
-          ORDER BY claim LIMIT ?)
-    """
-    step.change(claims, app, step.now - _NOTES_KEPT_MS, _NOTES_LIMIT)
+def _end_unrun(step: Step, app: str, row: Row) -> None:
+    seq, key = row[0], row[3]
+    step.change(_CANCEL, step.now, seq)
+    step.change(_CANCELLED, seq, json_of(CANCELLED_UNRUN))
+    if key is not None:
+        release_key(step, app, key)

@@ -31,6 +31,8 @@ _BROKEN = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError
 """After these a new connection is made: the file may be another one, or mended."""
 
 Row = tuple[Any, ...]
+Held = tuple[int, int | None, int]
+"""Where a job is, which claim settled it before, and (not 0) whether others may wait for its unique key."""
 
 
 @dataclass
@@ -39,8 +41,8 @@ class Memo:
 
     queues: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Queue numbers, and which kind of jobs the queue has had, by name."""
-    held: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """Where the jobs are that this connection handed out, and which claim settled them before, by id."""
+    held: dict[str, Held] = field(default_factory=dict)
+    """Where the jobs are that this connection handed out, by id."""
 
 
 @dataclass
@@ -169,7 +171,7 @@ class Lane:
     def _serve(self, batch: list[_Call]) -> None:
         try:
             database = self._connected()
-            self._commit(database.db, batch)
+            self._commit(database, batch)
         except StoreUnavailable as error:
             self._fail(batch, error)
         except apsw.Error as error:
@@ -191,8 +193,14 @@ class Lane:
             raise
         return self._database
 
-    def _commit(self, db: apsw.Connection, batch: list[_Call]) -> None:
+    def _commit(self, database: Database, batch: list[_Call]) -> None:
+        db = database.db
         db.execute(self._begin)
+        try:
+            database.check_version()
+        except StoreUnavailable:
+            db.execute("ROLLBACK")
+            raise
         for call in batch:
             self._run(db, call, alone=len(batch) == 1)
         db.execute("COMMIT")

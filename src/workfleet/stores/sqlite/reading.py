@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from workfleet.model.jobs import FINISHED, JobCounts, JobRecord, JobState
-from workfleet.ports.stores import JobQuery
+from workfleet.model.jobs import JobCounts, JobRecord
+from workfleet.model.limits import QueueLimits
 
-from .lane import Step
-from .records import RECORD, record_of, records_of
-from .schema import STATE_NUMBERS, STATES
+from .lane import Row, Step
+from .limiting import limits_of, limits_rate, next_group, rate_allows_ms
+from .records import RECORD, record_of
+from .schema import STATES
 
 _READY = """
 SELECT queue, count(*), sum(priority > 0) FROM wf_job INDEXED BY wf_job_ready
@@ -19,7 +20,10 @@ WHERE state < 2 AND housekeeping <= ? GROUP BY queue
 """
 _DELAYED = """
 SELECT queue, count(*), count(started_ms) FROM wf_job INDEXED BY wf_job_due
-WHERE state = 2 AND housekeeping <= ? GROUP BY queue
+WHERE state = 2 AND parked = 0 AND housekeeping <= ? GROUP BY queue
+"""
+_PARKED = """
+SELECT queue, count(*) FROM wf_job INDEXED BY wf_job_parked WHERE parked = 1 AND housekeeping <= ? GROUP BY queue
 """
 _ACTIVE = """
 SELECT queue, 3, count(*) FROM wf_job INDEXED BY wf_job_active WHERE state = 3 AND housekeeping <= ? GROUP BY queue
@@ -31,24 +35,14 @@ _FINISHED = """
 SELECT queue, state, count(*) FROM wf_job INDEXED BY wf_job_finished
 WHERE state > 4 AND housekeeping <= ? GROUP BY queue, state
 """
-_OLDEST_LIFO = """
+_NEXT_LEVEL = """
+SELECT grp, lifo, priority FROM wf_job INDEXED BY wf_job_ready
+WHERE queue = ? AND state < 2 AND (grp, lifo, priority) > (?, ?, ?) ORDER BY grp, lifo, priority LIMIT 1
+"""
+_OLDEST_OF_LEVEL = """
 SELECT min(due_ms) FROM wf_job INDEXED BY wf_job_ready
-WHERE queue = ?1 AND lifo = 1 AND priority = 0 AND housekeeping <= ?2 AND state < 2
+WHERE queue = ? AND grp = ? AND lifo = ? AND priority = ? AND housekeeping <= ? AND state < 2
 """
-_OLDEST = """
-WITH RECURSIVE level (priority) AS (
-  SELECT (SELECT min(priority) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ?1 AND lifo = 0 AND state < 2)
-  UNION ALL
-  SELECT (SELECT min(j.priority) FROM wf_job j INDEXED BY wf_job_ready
-          WHERE j.queue = ?1 AND j.lifo = 0 AND j.priority > level.priority AND j.state < 2)
-  FROM level WHERE level.priority IS NOT NULL
-)
-SELECT min((
-  SELECT min(j.due_ms) FROM wf_job j INDEXED BY wf_job_ready
-  WHERE j.queue = ?1 AND j.lifo = 0 AND j.priority = level.priority AND j.housekeeping <= ?2 AND j.state < 2
-)) FROM level
-"""
-"""The first of each priority is the oldest of it: as many look-ups as there are priorities, however many jobs."""
 
 
 def get_jobs(step: Step, app: str, ids: Sequence[str]) -> list[JobRecord | None]:
@@ -58,32 +52,6 @@ def get_jobs(step: Step, app: str, ids: Sequence[str]) -> list[JobRecord | None]
     return [None if row is None else record_of(row) for row in rows]
 
 
-def find_jobs(step: Step, app: str, query: JobQuery) -> list[JobRecord]:
-    """Jobs that match, newest first: their narrow rows are sorted, the rest is read for the answer only."""
-    index, where, values = "wf_job_created", ["j.app = ?"], list[object]([app])
-    if query.queue is not None:
-        where.append("j.queue IN (SELECT queue FROM wf_queue WHERE app = ? AND name = ?)")
-        values += [app, query.queue]
-    if query.states is not None:
-        where.append(f"j.state IN ({', '.join(str(STATE_NUMBERS[state]) for state in query.states)})")
-        # Few of many: found in an index of their own, not by going through all.
-        if query.states and set(query.states) <= set(FINISHED):
-            index = "wf_job_finished"
-            where.append("j.state > 4 AND j.queue IN (SELECT queue FROM wf_queue WHERE app = ?)")
-            values.append(app)
-        elif set(query.states) == {JobState.ACTIVE}:
-            index = "wf_job_active"
-            where.append("j.state = 3")
-    if not query.housekeeping:
-        where.append("j.housekeeping = 0")
-    if query.name is not None:
-        where.append("(SELECT name FROM wf_body b WHERE b.seq = j.seq) = ?")
-        values.append(query.name)
-    order = "ORDER BY j.created_ms DESC, j.id DESC"
-    found = f"SELECT j.seq FROM wf_job j INDEXED BY {index} WHERE {' AND '.join(where)} {order} LIMIT ? OFFSET ?"
-    return records_of(step.rows(f"{RECORD} WHERE j.seq IN ({found}) {order}", *values, query.limit, query.offset))
-
-
 def job_logs(step: Step, app: str, job_id: str) -> list[str]:
     """A job's log lines, oldest first."""
     lines = "SELECT l.line FROM wf_job j JOIN wf_log l ON l.seq = j.seq WHERE j.app = ? AND j.id = ? ORDER BY l.line_no"
@@ -91,13 +59,32 @@ def job_logs(step: Step, app: str, job_id: str) -> list[str]:
 
 
 def next_due(step: Step, app: str, queues: Sequence[str]) -> int | None:
-    """When the first delayed job of these queues is due."""
+    """When there may be something to claim without a wake-up: a delayed job is due, or a rate lets one start."""
     first = """
-        SELECT min((SELECT min(j.due_ms) FROM wf_job j INDEXED BY wf_job_due WHERE j.queue = q.queue AND j.state = 2))
-        FROM wf_queue q WHERE q.app = ? AND q.name IN (SELECT value FROM json_each(?))
+        SELECT q.queue, q.limits, (
+          SELECT min(j.due_ms) FROM wf_job j INDEXED BY wf_job_due
+          WHERE j.queue = q.queue AND j.state = 2 AND j.parked = 0)
+        FROM wf_queue q WHERE q.app = ? AND q.paused = 0 AND q.name IN (SELECT value FROM json_each(?))
     """
-    row = step.row(first, app, msgspec.json.encode(list(queues)).decode())
-    return None if row is None else row[0]
+    instants: list[int] = []
+    for queue, stored, due_ms in step.rows(first, app, msgspec.json.encode(list(queues)).decode()):
+        if due_ms is not None:
+            instants.append(due_ms)
+        limits = limits_of(stored)
+        if limits_rate(limits):
+            instants += _rate_instants(step, queue, limits)
+    return min(instants, default=None)
+
+
+def _rate_instants(step: Step, queue: int, limits: QueueLimits) -> Iterator[int]:
+    """When the rates let the ready jobs of each group start that they hold back now."""
+    whole = rate_allows_ms(step, queue, "", limits.rate)
+    group = next_group(step, queue, "", with_it=True)
+    while group is not None and whole is not None:
+        own = rate_allows_ms(step, queue, group, limits.of_group(group).rate)
+        if own is not None and max(whole, own) > step.now:
+            yield max(whole, own)
+        group = next_group(step, queue, group)
 
 
 def count_jobs(step: Step, app: str, *, housekeeping: bool) -> dict[str, JobCounts]:
@@ -116,6 +103,9 @@ def count_jobs(step: Step, app: str, *, housekeeping: bool) -> dict[str, JobCoun
     for queue, count, retrying in step.rows(_DELAYED, with_own):
         if queue in counts:
             counts[queue] |= {"delayed": count, "retrying": retrying}
+    for queue, count in step.rows(_PARKED, with_own):
+        if queue in counts:
+            counts[queue]["delayed"] = (counts[queue].get("delayed") or 0) + count
     for queue, found in counts.items():
         if found.get("waiting") or found.get("prioritized"):
             found["oldest_ready_ms"] = _oldest(step, queue, with_own)
@@ -123,5 +113,12 @@ def count_jobs(step: Step, app: str, *, housekeeping: bool) -> dict[str, JobCoun
 
 
 def _oldest(step: Step, queue: int, with_own: int) -> int | None:
-    rows = step.rows(_OLDEST_LIFO, queue, with_own) + step.rows(_OLDEST, queue, with_own)
-    return min((due_ms for (due_ms,) in rows if due_ms is not None), default=None)
+    """Since when the first ready job waits. The first of each group and priority is the oldest of it: as many look-ups
+    as there are of these, however many jobs."""
+    oldest: list[int] = []
+    level: Row | None = ("", -1, -1)
+    while level is not None and (level := step.row(_NEXT_LEVEL, queue, *level)) is not None:
+        row = step.row(_OLDEST_OF_LEVEL, queue, *level, with_own)
+        if row is not None and row[0] is not None:
+            oldest.append(row[0])
+    return min(oldest, default=None)

@@ -10,17 +10,24 @@ from workfleet.model.outcome import Outcome, Settlement
 from ..wakes import queue_topic
 from .adding import add_jobs
 from .claiming import claim_number
-from .lane import Row, Step
-from .records import clean_text, json_of
+from .ending import ended, limited_queues
+from .lane import Held, Row, Step
+from .records import clean_text, json_of, json_of_numbers
 from .schema import STATE_NUMBERS
 
 _MINE = "seq = ? AND id = ? AND claim = ? AND state = 3"
 _FINISH = f"""
-UPDATE wf_job SET state = ?, attempts_made = ?, crashes = ?, deferrals = ?, finished_ms = ?,
+UPDATE wf_job SET state = ?, attempts_made = ?, crashes = ?, deferrals = ?, suspicions = ?, finished_ms = ?,
 lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_MINE}
 """
+_ALIKE = "seq IN (SELECT value FROM json_each(?)) AND claim = ? AND state = 3"
+_STILL_HELD = f"SELECT count(*) FROM wf_job WHERE {_ALIKE}"
+_FINISH_ALIKE = f"""
+UPDATE wf_job SET state = ?, attempts_made = ?, crashes = ?, deferrals = ?, suspicions = ?, finished_ms = ?,
+lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_ALIKE}
+"""
 _PUT_BACK = f"""
-UPDATE wf_job SET state = iif(? < 2, priority > 0, ?), attempts_made = ?, crashes = ?, deferrals = ?,
+UPDATE wf_job SET state = iif(? < 2, priority > 0, ?), attempts_made = ?, crashes = ?, deferrals = ?, suspicions = ?,
 due_ms = coalesce(?, due_ms), lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_MINE}
 """
 _INTO_RUN = "INSERT INTO wf_run (seq, outcome, result, failure, attempts, history)"
@@ -44,23 +51,33 @@ ON CONFLICT (seq) DO UPDATE SET progress = coalesce(excluded.progress, progress)
 def settle_jobs(step: Step, app: str, settlements: Sequence[Settlement]) -> list[bool]:
     """Apply outcomes under their claims. The meaning is `JobStore.settle`'s."""
     numbers = {token: claim_number(step, app, token) for token in {s.claim.token for s in settlements}}
+    limited = limited_queues(step, app)
+    if not limited and _settle_alike(step, settlements, numbers):
+        return [True] * len(settlements)
     first_runs: list[Row] = []
     applied: list[bool] = []
     for settlement in settlements:
         claim, outcome = settlement.claim, settlement.outcome
-        number, (seq, settled) = numbers[claim.token], _place(step, app, claim.job_id)
-        if number is None or seq is None:
+        number, place = numbers[claim.token], _place(step, app, claim.job_id)
+        if number is None or place is None:
             applied.append(False)
-        elif _apply(step, outcome, seq, claim.job_id, number):
+            continue
+        seq, settled, keyed = place
+        if _apply(step, outcome, seq, claim.job_id, number):
             applied.append(True)
             if settled is None:
                 first_runs.append(_run(seq, outcome))
             else:
                 step.change(_NEXT_RUN, *_run(seq, outcome))
+            if keyed and outcome.state in FINISHED:
+                ended(step, app, seq)
+            if limited and outcome.state in FINISHED:
+                _wake_limited(step, seq, limited)
             add_jobs(step, app, outcome.follow_up, call=None)
         else:
             # A repeat of the call that settled it, if this very claim did so last.
-            applied.append(_place(step, app, claim.job_id)[1] == number)
+            again = _place(step, app, claim.job_id)
+            applied.append(again is not None and again[1] == number)
     step.insert(_INTO_RUN, first_runs)
     return applied
 
@@ -87,18 +104,50 @@ def report_run(
     return True
 
 
-def _place(step: Step, app: str, job_id: str) -> tuple[int | None, int | None]:
-    """Where a job is, and which claim settled it last. Remembered at its claim; the update checks the id once more."""
+def _settle_alike(step: Step, settlements: Sequence[Settlement], numbers: dict[str, int | None]) -> bool:
+    """The usual case in few statements: first runs that finish and ask for nothing else, grouped by what is written.
+
+    False, with nothing done, where one is not like that, or is not held any more: then each is looked at by itself."""
+    held = step.memo.held
+    groups: dict[tuple[int | None, ...], list[int]] = {}
+    for settlement in settlements:
+        outcome = settlement.outcome
+        place = held.get(settlement.claim.job_id)
+        if place is None or place[1] is not None or place[2] or outcome.follow_up or outcome.state not in FINISHED:
+            return False
+        counters = (outcome.attempts_made, outcome.crashes, outcome.deferrals, outcome.suspicions)
+        group = (numbers[settlement.claim.token], STATE_NUMBERS[outcome.state], *counters)
+        groups.setdefault(group, []).append(place[0])
+    chosen = [(group, len(seqs), json_of_numbers(seqs)) for group, seqs in groups.items()]
+    if any(step.row(_STILL_HELD, seqs, group[0]) != (count,) for group, count, seqs in chosen):
+        return False
+    for (number, *facts), _, seqs in chosen:
+        step.change(_FINISH_ALIKE, *facts, step.now, seqs, number)
+    step.insert(_INTO_RUN, [_run(held.pop(s.claim.job_id)[0], s.outcome) for s in settlements])
+    return True
+
+
+def _place(step: Step, app: str, job_id: str) -> Held | None:
+    """Where a job is. Remembered at its claim; the update checks the id once more."""
     known = step.memo.held.pop(job_id, None)
     if known is not None:
         return known
-    row = step.row("SELECT seq, settled FROM wf_job WHERE app = ? AND id = ?", app, job_id)
-    return (None, None) if row is None else (row[0], row[1])
+    found = "SELECT seq, settled, key_until FROM wf_job WHERE app = ? AND id = ?"
+    row = step.row(found, app, job_id)
+    return None if row is None else (row[0], row[1], row[2])
+
+
+def _wake_limited(step: Step, seq: int, limited: dict[int, tuple[str, bool]]) -> None:
+    """A job of a queue whose limits may let another one start now has finished."""
+    row = step.row("SELECT queue FROM wf_job WHERE seq = ?", seq)
+    name, slot_is_free = limited.get(row[0] if row else -1, ("", False))
+    if slot_is_free:
+        step.topics.add(queue_topic(name))
 
 
 def _apply(step: Step, outcome: Outcome, seq: int, job_id: str, number: int) -> bool:
     """Change the job's row, if the claim still holds it."""
-    counters = (outcome.attempts_made, outcome.crashes, outcome.deferrals)
+    counters = (outcome.attempts_made, outcome.crashes, outcome.deferrals, outcome.suspicions)
     mine = (seq, job_id, number)
     state = outcome.state
     if state in FINISHED:

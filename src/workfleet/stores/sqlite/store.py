@@ -12,6 +12,7 @@ from .keys import SqliteKeys
 from .lane import Step
 from .lanes import Lanes
 from .locks import SqliteLocks
+from .queues import SqliteQueues
 from .schedules import SqliteSchedules
 from .trouble import sqlite_url
 
@@ -28,6 +29,7 @@ class SqliteStore:
         self.app = app
         self._clock, self._lanes = clock, lanes
         self.jobs = SqliteJobs(app, lanes)
+        self.queues = SqliteQueues(app, lanes)
         self.schedules = SqliteSchedules(app, lanes)
         self.locks = SqliteLocks(app, lanes)
         self.keys = SqliteKeys(app, lanes)

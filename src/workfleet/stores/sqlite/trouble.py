@@ -61,8 +61,11 @@ def gone(path: Path) -> StoreUnavailable:
     return StoreUnavailable(sqlite_url(path), reason, advice)
 
 
-def newer(path: Path, found: int, known: int) -> StoreUnavailable:
-    """The file was written by a newer release."""
+def newer(path: Path, found: int, known: int, *, running: bool) -> StoreUnavailable:
+    """The file was written by a newer release, perhaps while this program had it open."""
+    if running:
+        reason = f"a newer workfleet has migrated it under this process (schema {found}, this one knows {known})"
+        return StoreUnavailable(sqlite_url(path), reason, "Restart this process with the newer release")
     reason = f"it was made by a newer workfleet (schema {found}, this one knows {known})"
     return StoreUnavailable(sqlite_url(path), reason, "Upgrade this workfleet, or use another file")
 
@@ -92,6 +95,13 @@ def no_folder(path: Path, error: OSError) -> StoreUnavailable:
     """The folder of the file cannot be made."""
     reason = f"its folder {path.parent} cannot be made ({error.strerror})"
     return StoreUnavailable(sqlite_url(path), reason, "Make it yourself, or choose another place with WORKER_STORE")
+
+
+def in_use(path: Path) -> StoreUnavailable:
+    """A copy cannot take the place of a store that is in use."""
+    return StoreUnavailable(
+        sqlite_url(path), "a store in use is in the place of the copy", "Choose another place for it"
+    )
 
 
 def unreachable(path: Path, error: OSError) -> StoreUnavailable:

@@ -10,8 +10,9 @@ A store's own test file is a few lines (pytest, pytest-asyncio):
             return await open_store(f"sqlite://{tmp_path}/store.db", app=app, clock=clock, create=True)
         return open
 
-`opener` opens the same data each time, for whichever app it is asked. A fixture `leaks` of its own may look at what the
-store left behind; one `clock` of its own may let real time pass where a store has no injected clock.
+`opener` opens the same data each time, for whichever app it is asked. A fixture `leaks` of its own looks at what the
+store left behind (`harness.Leaks` says what that must be); one `clock` of its own may let real time pass where a store
+has no injected clock. `contracts.machine` compares a store with the one in memory over random histories.
 """
 
 from __future__ import annotations
@@ -19,19 +20,33 @@ from __future__ import annotations
 # ruff: noqa: E402 - what is imported after this call has asserts that say what they compared
 import pytest
 
-_MODULES = "claim enqueue harness keeping keys locks reading schedules settle takeover waiting whole"
+_MODULES = """
+cancelling claim enqueue exclusive groups harness histories keeping keys listing locks machine operating queues rates
+reading repeats retention schedules settle shares takeover unique waiting whole
+"""
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))
 
+from .cancelling import TestCancel, TestWaitForCancels
 from .claim import TestClaim, TestRenew
 from .enqueue import TestEnqueue, TestUniqueKeys
+from .exclusive import TestExclusive
+from .groups import TestGroupLimits, TestGroups
 from .harness import Leaks, ManualClock, Opener, clock, leaks, store
 from .keeping import TestPrune, TestRetry
 from .keys import TestKeys
+from .listing import TestListing
 from .locks import TestLocks
+from .operating import TestDelete, TestPromote, TestPurge
+from .queues import TestConcurrency, TestPausing, TestQueues
+from .rates import TestRates
 from .reading import TestCounts, TestReading
+from .repeats import TestRepeats, TestStaleClaims
+from .retention import TestExpiry, TestKeep
 from .schedules import TestDefinitions, TestFires
 from .settle import TestReport, TestSettle
+from .shares import TestShares
 from .takeover import TestTakeOver
+from .unique import TestDebounce, TestKeysUnderRace, TestReplace, TestUniqueWindow, TestUntilStarted
 from .waiting import TestWaiting
 from .whole import TestFleet, TestStore
 
@@ -39,23 +54,46 @@ __all__ = [
     "Leaks",
     "ManualClock",
     "Opener",
+    "TestCancel",
     "TestClaim",
+    "TestConcurrency",
     "TestCounts",
+    "TestDebounce",
     "TestDefinitions",
+    "TestDelete",
     "TestEnqueue",
+    "TestExclusive",
+    "TestExpiry",
     "TestFires",
     "TestFleet",
+    "TestGroupLimits",
+    "TestGroups",
+    "TestKeep",
     "TestKeys",
+    "TestKeysUnderRace",
+    "TestListing",
     "TestLocks",
+    "TestPausing",
+    "TestPromote",
     "TestPrune",
+    "TestPurge",
+    "TestQueues",
+    "TestRates",
     "TestReading",
     "TestRenew",
+    "TestRepeats",
+    "TestReplace",
     "TestReport",
     "TestRetry",
     "TestSettle",
+    "TestShares",
+    "TestStaleClaims",
     "TestStore",
     "TestTakeOver",
     "TestUniqueKeys",
+    "TestUniqueWindow",
+    "TestUntilStarted",
+    "TestWaitForCancels",
     "TestWaiting",
     "clock",
     "leaks",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workfleet.model.jobs import MAX_PRIORITY, Enqueued, JobRecord, JobState, RunOverrides
+from workfleet.model.jobs import MAX_PRIORITY, Enqueued, JobRecord, JobState, Keep, KeepRule, RunOverrides, UniqueRule
 from workfleet.model.policy import Backoff
 from workfleet.ports.stores import JobQuery, Store
 
@@ -46,6 +46,11 @@ class TestEnqueue:
             "lifo": True,
             "delay_ms": 1_000,
             "unique_key": "k",
+            "unique": UniqueRule(until="started", window_ms=9, on_conflict="debounce"),
+            "group": "g\n'ö",
+            "expires_after_ms": 5,
+            "keep": Keep(completed=KeepRule(age_ms=1, count=2), failed=KeepRule()),
+            "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             "schedule": "nightly",
             "slot_ms": 253_402_300_799_999,
             "housekeeping": True,
@@ -68,12 +73,26 @@ class TestEnqueue:
 
     async def test_takes_nothing_but_what_is_said_at_enqueue(self, store: Store) -> None:
         past = job(
-            "a", state=JobState.COMPLETED, attempts_made=2, token="t", worker="w", result=b"1", outcome="completed"
+            "a",
+            state=JobState.COMPLETED,
+            attempts_made=2,
+            crashes=1,
+            deferrals=1,
+            suspicions=1,
+            parked=True,
+            cancel_asked=True,
+            started_ms=1,
+            token="t",
+            worker="w",
+            result=b"1",
+            outcome="completed",
         )
         await store.jobs.enqueue([past])
         record = await stored(store, "a")
         assert (record.state, record.attempts_made, record.token, record.worker) == (JobState.WAITING, 0, None, None)
         assert (record.result, record.outcome, record.history) == (None, None, ())
+        assert (record.crashes, record.deferrals, record.suspicions, record.started_ms) == (0, 0, 0, None)
+        assert (record.parked, record.cancel_asked) == (False, False)
 
     async def test_what_the_caller_changes_afterwards_is_not_stored(self, store: Store) -> None:
         record = job("a", metadata={"k": "1"})

@@ -58,6 +58,16 @@ class Opener(Protocol):
 
 
 Leaks = Callable[[Store], Awaitable[Iterable[str]]]
+"""Looks, behind the store's back, at everything that the store keeps, and says what has neither an owner nor an expiry,
+one line each. It is asked after every test, a day after its last step and after a `prune([])`. By then there must be
+none of these:
+- parts of a job (payload, outcome, progress, log lines, notes of its calls) without the job;
+- claims and leases without an active job; notes of old calls;
+- unique keys that no unfinished job holds, windows that are over, newcomers' ids whose job is gone;
+- starts noted for a rate, later than its window, or where no rate is set;
+- expired keys and locks;
+- notes about a schedule that is gone.
+Queues, with what was said of them, stay; workers stay until they are forgotten."""
 
 
 @pytest.fixture
@@ -67,7 +77,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def leaks() -> Leaks:
-    """What a store left behind that has neither an owner nor an expiry. A store's own test file may replace it."""
+    """Nothing to look at. A store's own test file replaces it: see `Leaks`."""
 
     async def nothing_to_see(_: Store) -> Iterable[str]:
         return ()
@@ -91,8 +101,10 @@ async def inconsistencies(store: Store) -> list[str]:
     """What is wrong with the jobs as they are stored; nothing, after whatever happened."""
     jobs = await store.jobs.find(JobQuery(limit=100_000))
     wrong = [f"{job.id}: {fault}" for job in jobs for fault in _faults(job)]
-    keys = Counter(job.unique_key for job in jobs if job.unique_key is not None and job.state not in FINISHED)
-    wrong += [f"{key} is the unique key of {count} unfinished jobs" for key, count in keys.items() if count > 1]
+    keys = Counter(job.unique_key for job in jobs if _holds_its_key(job))
+    wrong += [f"{key} is the unique key of {count} jobs" for key, count in keys.items() if count > 1]
+    alone = Counter(job.unique_key for job in jobs if job.unique.exclusive and _goes_on(job))
+    wrong += [f"{key} is exclusive and {count} jobs of it go on" for key, count in alone.items() if count > 1]
     wrong += [f"{job_id} is there {n} times" for job_id, n in Counter(job.id for job in jobs).items() if n > 1]
     counts = {queue: count for queue, count in (await store.jobs.counts()).items() if count != JobCounts()}
     if counts != (recount := _recount(jobs)):
@@ -102,8 +114,22 @@ async def inconsistencies(store: Store) -> list[str]:
     return wrong
 
 
+def _holds_its_key(job: JobRecord) -> bool:
+    """Whether a job holds its key for certain: one that has a window may hold it no more."""
+    if job.unique_key is None or job.unique.window_ms or job.state in FINISHED:
+        return False
+    return job.unique.until == "finished" or job.started_ms is None
+
+
+def _goes_on(job: JobRecord) -> bool:
+    """Whether a job was claimed and has not finished."""
+    return job.started_ms is not None and job.state not in FINISHED
+
+
 def _faults(job: JobRecord) -> list[str]:
     faults = []
+    if job.parked and job.state is not JobState.DELAYED:
+        faults.append(f"{job.state.value} and parked")
     if (job.state is JobState.ACTIVE) != all((job.worker, job.token, job.lease_until_ms)):
         faults.append(f"{job.state.value} with worker {job.worker}, token {job.token}, lease {job.lease_until_ms}")
     if job.state is not JobState.ACTIVE and (job.worker or job.token or job.lease_until_ms):
@@ -147,7 +173,7 @@ def ids(records: Iterable[JobRecord]) -> str:
 def request(
     limit: int = 1, *, worker: str = "w1", token: str | None = None, lease_ms: int = 30_000, **wants: int
 ) -> ClaimRequest:
-    """A claim request for the queue "q", or for the queues named with their limits."""
+    """A claim request under a new token for the queue "q", or for the queues named with their limits."""
     wanted = tuple(Want(queue, n) for queue, n in (wants or {"q": limit}).items())
     return ClaimRequest(worker, token or f"token-{next(_tokens)}", lease_ms, wanted)
 
@@ -162,6 +188,23 @@ async def stored(store: Store, job_id: str) -> JobRecord:
     (record,) = await store.jobs.get([job_id])
     assert record is not None
     return record
+
+
+async def state(store: Store, job_id: str) -> str:
+    """The state of a job that must be there; "parked" says more than `delayed`."""
+    record = await stored(store, job_id)
+    return "parked" if record.parked else record.state.value
+
+
+async def states(store: Store, names: str) -> str:
+    """The states of jobs, in the order asked."""
+    return " ".join([await state(store, name) for name in names.split()])
+
+
+async def finish(store: Store, records: Iterable[JobRecord], how: Ended | None = None) -> None:
+    """End runs, all claims of which must hold."""
+    settlements = [ended(record, how or COMPLETED) for record in records]
+    assert (await store.jobs.settle(settlements)).applied == [True] * len(settlements)
 
 
 COMPLETED = Ended(kind="returned", result=b'"done"')

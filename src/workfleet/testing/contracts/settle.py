@@ -130,6 +130,23 @@ class TestSettle:
         assert (a.deferrals, a.attempts_made, a.state, a.outcome) == (1, 0, JobState.DELAYED, "unknown_job")
         assert (b.deferrals, b.attempts_made, b.due_ms) == (0, 0, await store.now_ms() + 9_000)
 
+    async def test_counts_crashes_attempts_and_suspicions_apart(self, store: Store) -> None:
+        await store.jobs.enqueue(jobs("a"))
+        policy = structs.replace(POLICY, attempts=9)
+        company = structs.replace(CRASHED, in_company=True)
+        expected = [(1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 2, 1), (2, 2, 1), (2, 3, 1)]
+        for how, counted in zip((RAISED, CRASHED, CRASHED, company, RAISED, CRASHED), expected, strict=True):
+            await store.jobs.promote(["a"])
+            (record,) = await claim(store)
+            await store.jobs.settle([ended(record, how, policy)])
+            settled = await stored(store, "a")
+            assert (settled.attempts_made, settled.crashes, settled.suspicions) == counted
+        failed = await stored(store, "a")
+        assert (failed.state, failed.outcome) == (JobState.FAILED, "crashed")
+        assert await store.jobs.retry(["a"]) == [True]
+        again = await stored(store, "a")
+        assert (again.attempts_made, again.crashes, again.suspicions, again.deferrals) == (0, 0, 0, 0)
+
     async def test_a_stale_claim_changes_nothing(self, store: Store, clock: ManualClock) -> None:
         await store.jobs.enqueue(jobs("a"))
         (record,) = await claim(store, lease_ms=100)

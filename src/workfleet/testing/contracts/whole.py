@@ -6,6 +6,7 @@ import pytest
 
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import Enqueued, JobState
+from workfleet.model.limits import QueueLimits, Rate
 from workfleet.ports.stores import JobQuery, PruneRule, Store
 
 from .harness import ManualClock, Opener, claim, ended, ids, job, jobs, request
@@ -33,13 +34,38 @@ class TestFleet:
         (worker,) = await store.fleet.workers()
         assert (worker.queues, worker.release, worker.started_ms) == ((), "", await store.now_ms())
 
-    async def test_beat_says_when_it_was_seen(self, store: Store, clock: ManualClock) -> None:
-        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+    async def test_beat_says_when_it_was_seen_and_what_it_runs(self, store: Store, clock: ManualClock) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, active=4))
         await clock.advance(9)
-        assert await store.fleet.beat("w")
+        beaten = await store.fleet.beat("w", active=3)
         (worker,) = await store.fleet.workers()
-        assert (worker.seen_ms, worker.seen_ms - worker.started_ms) == (await store.now_ms(), 9)
-        assert not await store.fleet.beat("nobody")
+        assert beaten == worker
+        assert (worker.seen_ms, worker.seen_ms - worker.started_ms, worker.active) == (await store.now_ms(), 9, 3)
+        await store.fleet.beat("w")
+        assert [worker.active for worker in await store.fleet.workers()] == [0]
+        assert await store.fleet.beat("nobody") is None
+
+    async def test_an_instruction_is_learnt_at_the_next_beat(self, store: Store) -> None:
+        for name in ("v", "w"):
+            await store.fleet.register(WorkerRecord(id=name, identity=IDENTITY))
+        assert await store.fleet.instruct("w", "quiet")
+        assert await store.fleet.instruct("w", "stop")
+        assert [worker.instruction for worker in await store.fleet.workers()] == [None, "stop"]
+        for _ in range(2):
+            beaten = await store.fleet.beat("w")
+            assert beaten is not None
+            assert beaten.instruction == "stop"
+        assert await store.fleet.instruct("w", None)
+        beaten = await store.fleet.beat("w")
+        assert beaten is not None
+        assert beaten.instruction is None
+        assert not await store.fleet.instruct("nobody", "stop")
+
+    async def test_a_new_start_has_no_instruction(self, store: Store) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        await store.fleet.instruct("w", "recycle")
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, instruction="quiet"))
+        assert [worker.instruction for worker in await store.fleet.workers()] == [None]
 
     async def test_forget(self, store: Store) -> None:
         await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
@@ -74,11 +100,15 @@ class TestStore:
             await each.locks.acquire("l", "me", 1_000)
             await each.keys.put_if_absent("k", each.app.encode(), 1_000)
             await each.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+            await each.queues.set_limits({"q": QueueLimits(concurrency=1, rate=Rate(2, 1_000))})
             (record,) = await each.jobs.claim(request(9, token="same"))
             await each.jobs.settle([ended(record)])
         assert [fired.kind for fired in await other.schedules.fire([fire("s", job_id="fired")])] == ["fired"]
         assert await other.locks.release("l", None)
         assert await other.fleet.forget("w")
+        assert await other.jobs.cancel(["nobody"]) == ["missing"]
+        assert await other.queues.set_paused("q", paused=True)
+        assert await other.queues.set_paused("q", paused=False)
         await clock.advance(1)
         assert await other.jobs.prune([PruneRule(JobState.COMPLETED, age_ms=0)]) == 1
         assert ids(await store.jobs.find(JobQuery())) == "a"
@@ -91,4 +121,8 @@ class TestStore:
         assert [worker.id for worker in await store.fleet.workers()] == ["w"]
         assert (await store.jobs.counts())["q"].completed == 1
         await other.jobs.settle([ended(record) for record in await claim(other)])
+        await store.jobs.enqueue(jobs("mine"))
+        assert await other.jobs.purge("q", list(JobState)) == 1
+        assert await other.jobs.delete(["mine"]) == [False]
+        assert ids(await claim(store)) == "mine"
         await other.close()

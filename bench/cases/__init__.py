@@ -1,0 +1,1 @@
+"""Benches, one a module: each has a BENCH."""

@@ -1,0 +1,26 @@
+"""Sends jobs to an idle worker, one at a time and randomly spaced: each carries the instant at which it was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+from bench.programs.marks import FOLDER, SIZE, WARM, wait_for_lines
+from bench.programs.ours import late, mail
+from workfleet import Client
+
+
+async def main() -> None:
+    async with Client(f"sqlite:///{FOLDER / 'store.db'}", app="bench") as client:
+        for number in range(WARM):
+            await client.enqueue(late.job(mail(number)))
+            await asyncio.to_thread(wait_for_lines, "warm", number + 1)
+        for number in range(SIZE):
+            await asyncio.sleep(random.uniform(0.02, 0.06))
+            await client.enqueue(late.job(mail(number, time.monotonic_ns())))
+    wait_for_lines("latencies", SIZE)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

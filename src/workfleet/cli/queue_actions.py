@@ -1,0 +1,86 @@
+"""`workfleet queues pause|resume|purge`."""
+
+from __future__ import annotations
+
+import click
+
+from ..app.client import Client
+from ..model.jobs import JobCounts, JobState
+from ..queues.queues import PURGED
+from .asking import agreed, asking_options
+from .failures import tell
+from .options import Where, app_option
+from .output import count, write
+from .project import target_of, with_client
+
+_STATES = click.Choice([state.value for state in JobState if state is not JobState.ACTIVE])
+
+
+@click.command("pause")
+@click.argument("queue")
+@app_option
+def pause(*, where: Where, queue: str) -> int:
+    """Start no more jobs of a queue, in the whole fleet, until `resume`. What runs goes on, and jobs can be enqueued.
+
+    \b
+    Example:
+      workfleet queues pause emails
+    """
+    changed, known = with_client(target_of(where), lambda client: _pause(client, queue))
+    write(f"{queue} is paused" if changed else f"{queue} was paused already")
+    if not known:
+        tell(f"{queue} has had no job yet: is the name right?")
+    return 0
+
+
+@click.command("resume")
+@click.argument("queue")
+@app_option
+def resume(*, where: Where, queue: str) -> int:
+    """Start jobs of a paused queue again, at once.
+
+    \b
+    Example:
+      workfleet queues resume emails
+    """
+    changed = with_client(target_of(where), lambda client: client.queues.resume(queue))
+    write(f"{queue} is on again" if changed else f"{queue} was not paused")
+    return 0
+
+
+@click.command("purge")
+@click.argument("queue")
+@click.option("--state", "states", multiple=True, type=_STATES, help="Only these. (waiting, delayed, prioritized)")
+@asking_options
+@app_option
+def purge(*, where: Where, queue: str, states: tuple[str, ...], dry_run: bool, yes: bool) -> int:
+    """Delete jobs of a queue: those that have not begun, or those in the states that are given. It cannot be undone.
+
+    \b
+    Examples:
+      workfleet queues purge emails --dry-run
+      workfleet queues purge emails --state failed --yes
+    """
+    target, wanted = target_of(where), tuple(map(JobState, states)) or PURGED
+    info = with_client(target, lambda client: client.queues.get(queue))
+    matched = sum(_in_state(info.counts, state) for state in wanted)
+    what = f"{count(matched, 'job')} of {queue} ({', '.join(wanted)})"
+    if dry_run:
+        write(f"{what} would be deleted")
+        return 0
+    if matched and not agreed(f"Delete {what}?", yes=yes):
+        return 1
+    deleted = with_client(target, lambda client: client.queues.purge(queue, states=wanted)) if matched else 0
+    write(f"{count(deleted, 'job')} deleted")
+    return 0
+
+
+def _in_state(counts: JobCounts, state: JobState) -> int:
+    number = getattr(counts, state.value.replace("-", "_"))
+    assert isinstance(number, int)
+    return number
+
+
+async def _pause(client: Client, queue: str) -> tuple[bool, bool]:
+    known = queue in await client.queues.list()
+    return await client.queues.pause(queue), known

@@ -1,0 +1,130 @@
+"""Contract of repeats and stale claims: a call that is sent again after a lost reply does nothing twice, and who lost
+its claim can do nothing at all. What each call answers then is tested beside the call itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from msgspec import structs
+
+from workfleet.model.jobs import JobState, UniqueRule
+from workfleet.model.limits import GroupLimits, QueueLimits, Rate
+from workfleet.model.outcome import GIVE_BACK
+from workfleet.ports.stores import JobQuery, PruneRule, Store, TakeOver
+
+from .harness import COMPLETED, CRASHED, FAILED, RAISED, ManualClock, claim, ended, finish, ids, job, jobs, request
+
+Call = Callable[[], Awaitable[object]]
+
+
+async def picture(store: Store) -> object:
+    """Everything that can be seen."""
+    records = await store.jobs.find(JobQuery(limit=10_000))
+    logs = [await store.jobs.logs(record.id) for record in records]
+    return records, logs, await store.jobs.counts(), await store.queues.all(), await store.schedules.all()
+
+
+async def same_again(store: Store, call: Call) -> None:
+    """A repeat gives the first answer and changes nothing."""
+    first = await call()
+    before = await picture(store)
+    assert await call() == first
+    assert await picture(store) == before
+
+
+@pytest.mark.asyncio
+class TestRepeats:
+    async def test_calls_that_give_the_first_answer_again(self, store: Store, clock: ManualClock) -> None:
+        rule = UniqueRule(on_conflict="debounce")
+        added = [*jobs("a b c"), job("u", unique_key="k"), job("v", unique_key="k", unique=rule, delay_ms=50)]
+        await same_again(store, lambda: store.jobs.enqueue(added, call="c1"))
+        asked = request(3, token="t1", lease_ms=100)
+        await same_again(store, lambda: store.jobs.claim(asked))
+        a, b, c = await store.jobs.claim(asked)
+        await same_again(store, lambda: store.jobs.report(a.claim, progress=b"1", lines=["x"], call="r1"))
+        done = ended(a, structs.replace(COMPLETED, follow_up=(job("child"),)))
+        then = request(1, token="t2", lease_ms=100)
+        await same_again(store, lambda: store.jobs.settle([done, ended(b, RAISED)], then))
+        await clock.advance(100)
+        await same_again(store, lambda: store.jobs.take_over(TakeOver("reaper", "t3", 700)))
+        await same_again(store, lambda: store.jobs.cancel([c.id, "a", "nobody"]))
+        await same_again(store, lambda: store.jobs.cancels([c.claim]))
+
+    async def test_calls_that_answer_from_what_they_find(self, store: Store, clock: ManualClock) -> None:
+        await store.jobs.enqueue([*jobs("failed active"), job("late", delay_ms=9), job("gone"), job("waiting")])
+        failed, _ = await claim(store, 2)
+        await finish(store, [failed], FAILED)
+        calls: list[tuple[Call, list[object]]] = [
+            (lambda: store.jobs.retry(["failed", "active"]), [[True, False], [False, False]]),
+            (lambda: store.jobs.promote(["late", "active"]), [[True, False], [False, False]]),
+            (lambda: store.jobs.delete(["gone", "active"]), [[True, False], [False, False]]),
+            (lambda: store.jobs.cancel(["waiting", "active"]), [["cancelled", "asked"], ["finished", "asked"]]),
+            (lambda: store.jobs.purge("q", [JobState.FAILED]), [1, 0]),
+            (lambda: store.jobs.prune([PruneRule(JobState.FAILED, count=0)]), [0, 0]),
+            (lambda: store.queues.set_paused("q", paused=True), [True, False]),
+        ]
+        for call, answers in calls:
+            assert await call() == answers[0]
+            before = await picture(store)
+            assert await call() == answers[1]
+            assert await picture(store) == before
+
+    async def test_a_repeat_uses_up_no_turn_no_rate_and_no_slot(self, store: Store) -> None:
+        limits = QueueLimits(concurrency=4, rate=Rate(4, 1_000), group=GroupLimits(rate=Rate(2, 1_000)))
+        await store.queues.set_limits({"q": limits})
+        await store.jobs.enqueue([job(f"{group}{n}", group=group) for group in "abc" for n in range(3)])
+        asked = request(2, token="t")
+        for _ in range(5):
+            assert ids(await store.jobs.claim(asked)) == "a0 b0"
+        assert ids(await claim(store, 9)) == "c0 a1"
+
+    async def test_two_that_were_sent_at_once_are_one(self, store: Store) -> None:
+        await store.jobs.enqueue(jobs("a b c d"))
+        asked = request(2, token="t")
+        given = await asyncio.gather(*(store.jobs.claim(asked) for _ in range(5)))
+        assert [ids(records) for records in given] == ["a b"] * 5
+        done = ended(given[0][0], structs.replace(COMPLETED, follow_up=(job("child"),)))
+        settled = await asyncio.gather(*(store.jobs.settle([done]) for _ in range(5)))
+        assert [answer.applied for answer in settled] == [[True]] * 5
+        assert len(await store.jobs.find(JobQuery(name="work"))) == 5
+
+
+@pytest.mark.asyncio
+class TestStaleClaims:
+    @pytest.mark.parametrize("how", ["taken over", "given back", "claimed again", "finished", "deleted"])
+    async def test_can_do_and_see_nothing(self, store: Store, clock: ManualClock, how: str) -> None:
+        await store.jobs.enqueue(jobs("a"))
+        (record,) = await claim(store, lease_ms=100)
+        # Settled by another: by whoever took it over, so that this is no repeat of the stale claim's own settle.
+        await clock.advance(100)
+        (taken,) = await store.jobs.take_over(TakeOver("reaper", "t2", 5_000))
+        if how in ("given back", "claimed again"):
+            await finish(store, [taken], GIVE_BACK)
+        if how == "claimed again":
+            await claim(store, worker="w2")
+            await store.jobs.cancel(["a"])
+        if how in ("finished", "deleted"):
+            await finish(store, [taken], FAILED)
+        if how == "deleted":
+            await store.jobs.delete(["a"])
+        before = await picture(store)
+        late = ended(record, structs.replace(COMPLETED, follow_up=(job("child"),)))
+        assert (await store.jobs.settle([late])).applied == [False]
+        assert (await store.jobs.settle([ended(record, CRASHED), ended(record, RAISED)])).applied == [False, False]
+        assert await store.jobs.renew([record.claim], 60_000) == [False]
+        assert await store.jobs.report(record.claim, progress=b"1", lines=["late"], call="c") is False
+        assert await store.jobs.cancels([record.claim]) == [False]
+        assert await picture(store) == before
+
+    async def test_the_lease_itself_makes_nothing_stale(self, store: Store, clock: ManualClock) -> None:
+        await store.jobs.enqueue(jobs("a"))
+        (record,) = await claim(store, lease_ms=100)
+        await store.jobs.cancel(["a"])
+        await clock.advance(100_000)
+        assert await store.jobs.cancels([record.claim]) == [True]
+        assert await store.jobs.report(record.claim, lines=["late but mine"])
+        assert await store.jobs.renew([record.claim], 100) == [True]
+        assert await store.jobs.take_over(TakeOver("reaper", "t2", 5_000)) == []
+        await finish(store, [record])

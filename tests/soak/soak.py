@@ -1,0 +1,144 @@
+"""A soak: a fleet on one SQLite file works while its processes are killed, then everything is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from workfleet.clock import SystemClock
+from workfleet.model.jobs import JobRecord
+from workfleet.ports.stores import JobQuery, Store
+from workfleet.stores.open import open_store
+
+from .fleet import Fleet
+from .verdict import Effect, Verdict, judge
+
+ROOT = Path(__file__).parents[2]
+SUPERVISORS, WORKERS = 2, 4
+_PER_QUEUE = 6_000
+"""Fewer than retention keeps of a queue."""
+_KILL_EVERY_S = 1.0
+_SUPERVISOR_EVERY, _FIRST_SUPERVISOR = 15, 10
+"""The tenth kill is of a supervisor, and every 15th after it."""
+_READY_WITHIN_S = 30.0
+_DRAIN_WITHIN_S = 120.0
+_PAGE = 5_000
+
+
+@dataclass(frozen=True)
+class Result:
+    """The counts and what was killed."""
+
+    verdict: Verdict
+    worker_kills: int
+    supervisor_kills: int
+    none_was_up: int
+    """How many of these because every worker waited for its restart."""
+    problems: tuple[str, ...]
+
+    def table(self) -> str:
+        verdict = self.verdict
+        lines = [
+            ("acknowledged", verdict.acknowledged, ""),
+            ("completed", verdict.completed, ""),
+            ("failed by the crash limit", verdict.crash_limit, ""),
+            ("failed otherwise", verdict.failed_otherwise, "must be 0"),
+            ("lost", verdict.lost, "must be 0"),
+            ("worker processes killed", self.worker_kills, ""),
+            ("supervisors killed", self.supervisor_kills, f"{self.none_was_up} of them as no worker was up"),
+            ("runs beyond one a job", verdict.runs_beyond_one, f"at most {verdict.in_flight_at_kills}"),
+            ("jobs in flight at the kills", verdict.in_flight_at_kills, ""),
+            ("side effects after settle", verdict.effects_after_settle, "must be 0"),
+        ]
+        width = max(len(name) for name, _, _ in lines)
+        return "\n".join(f"{name:<{width}}  {count:>9,}  {rule}".rstrip() for name, count, rule in lines)
+
+
+async def soak(folder: Path, *, seconds: float, jobs: int, seed: int) -> Result:
+    """Feed `jobs` over `seconds` to a fleet of which a process is killed every second, and count."""
+    queues, draw = -(-jobs // _PER_QUEUE), random.Random(seed)
+    store = await _opened(folder, create=True)
+    fleet = Fleet(folder, SUPERVISORS, WORKERS, queues, draw)
+    producer: subprocess.Popen[bytes] | None = None
+    try:
+        await _until_workers(store, SUPERVISORS * WORKERS)
+        arguments = [str(folder), str(queues), str(jobs), str(seconds), str(seed)]
+        producer = subprocess.Popen([sys.executable, "-m", "tests.soak.producer", *arguments], cwd=ROOT)
+        await _kill(fleet, store, seconds)
+        code = await asyncio.to_thread(producer.wait, _DRAIN_WITHIN_S)
+        await _drained(fleet, store)
+    finally:
+        if producer is not None:
+            producer.kill()
+            producer.wait()
+        await asyncio.to_thread(fleet.stop)
+        await store.close()
+    verdict = await _counted(folder, fleet.in_flight)
+    problems = [*verdict.problems, *([f"the producer ended with {code}"] if code else [])]
+    if verdict.acknowledged != jobs:
+        problems.append(f"{verdict.acknowledged} of {jobs} jobs were acknowledged")
+    if fleet.ended_alone:
+        problems.append(f"supervisors ended by themselves, with {fleet.ended_alone}")
+    return Result(verdict, fleet.worker_kills, fleet.supervisor_kills, fleet.none_was_up, tuple(problems))
+
+
+async def _opened(folder: Path, *, create: bool) -> Store:
+    return await open_store(f"sqlite:///{folder / 'store.db'}", app="soak", clock=SystemClock(), create=create)
+
+
+async def _until_workers(store: Store, count: int) -> None:
+    give_up = time.monotonic() + _READY_WITHIN_S
+    while len(await store.fleet.workers()) < count:
+        if time.monotonic() > give_up:
+            raise RuntimeError(f"the fleet did not come up within {_READY_WITHIN_S:.0f} s")
+        await asyncio.sleep(0.1)
+
+
+async def _kill(fleet: Fleet, store: Store, seconds: float) -> None:
+    begun = time.monotonic()
+    for kill in range(1, int(seconds / _KILL_EVERY_S)):
+        await asyncio.sleep(max(begun + kill * _KILL_EVERY_S - time.monotonic(), 0))
+        fleet.keep_up()
+        if kill % _SUPERVISOR_EVERY == _FIRST_SUPERVISOR:
+            await fleet.kill_supervisor(store)
+        else:
+            await fleet.kill_worker(store)
+
+
+async def _drained(fleet: Fleet, store: Store) -> None:
+    """Until no job is left to do, or the time is over: then what is left counts as lost."""
+    give_up = time.monotonic() + _DRAIN_WITHIN_S
+    while time.monotonic() < give_up:
+        fleet.keep_up()
+        counts = (await store.jobs.counts(housekeeping=False)).values()
+        if not any(each.waiting + each.prioritized + each.delayed + each.active for each in counts):
+            return
+        await asyncio.sleep(0.25)
+
+
+async def _counted(folder: Path, in_flight: int) -> Verdict:
+    acknowledged = (folder / "acknowledged").read_text().split()
+    store = await _opened(folder, create=False)
+    try:
+        records = await _all_records(store)
+    finally:
+        await store.close()
+    effects = [_effect(line) for place in folder.glob("effects-*") for line in place.read_text().splitlines()]
+    return judge(acknowledged, records, effects, in_flight)
+
+
+def _effect(line: str) -> Effect:
+    ns, what, job_id = line.split(" ")
+    return Effect(int(ns) // 1_000_000, what, job_id)
+
+
+async def _all_records(store: Store) -> dict[str, JobRecord]:
+    found: dict[str, JobRecord] = {}
+    while page := await store.jobs.find(JobQuery(limit=_PAGE, offset=len(found), housekeeping=False)):
+        found |= {record.id: record for record in page}
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -98,3 +100,18 @@ def test_finds_a_bug(bug: Callable[[MemoryStore], None]) -> None:
 
     with pytest.raises(AssertionError):
         compare(broken, examples=500)
+
+
+def test_without_hypothesis_it_says_what_to_install() -> None:
+    program = """
+import sys
+sys.modules["hypothesis"] = None
+import workfleet.testing.contracts
+from workfleet.errors import UsageError
+try:
+    import workfleet.testing.contracts.machine
+except UsageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "workfleet.testing.contracts.machine needs hypothesis: `pip install hypothesis`\n"

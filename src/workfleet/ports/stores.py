@@ -199,8 +199,7 @@ class JobStore(Protocol):
         ...
 
     async def promote(self, ids: Sequence[str]) -> list[bool]:
-        """Make delayed jobs ready now, at the place that this instant gives them. False where not delayed, or parked.
-        """
+        """Make delayed jobs ready now, at the place that this instant gives them. False where not delayed or parked."""
         ...
 
     async def delete(self, ids: Sequence[str]) -> list[bool]:

@@ -33,6 +33,7 @@ from .turns import take_turns
 
 _RIPEN_LIMIT = 1_000
 _HELD_LIMIT = 100_000
+_FEW = 10
 
 _RIPEN = """
 UPDATE wf_job SET state = priority > 0 WHERE seq IN (
@@ -42,13 +43,13 @@ UPDATE wf_job SET state = priority > 0 WHERE seq IN (
 _HAND_OUT = """
 UPDATE wf_job SET state = 3, claim = ?, lease_until_ms = ?, started_ms = ?, counted = ?, turn = ? WHERE seq IN
 """
-_LAST_IN = f"""{_HAND_OUT} (
-  SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND grp = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
+_LAST_IN = """
+SELECT seq FROM wf_job INDEXED BY wf_job_ready
+WHERE queue = ? AND grp = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?
 """
-_FIRST_IN = f"""{_HAND_OUT} (
-  SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND grp = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?)
+_FIRST_IN = """
+SELECT seq FROM wf_job INDEXED BY wf_job_ready
+WHERE queue = ? AND grp = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?
 """
 _EXPIRED = """
 SELECT seq FROM wf_job INDEXED BY wf_job_active
@@ -168,10 +169,16 @@ class _Hand:
     def give(self, line: Line, group: str, most: int) -> int:
         """Hand out up to so many ready jobs of a group."""
         given = 0
+        facts = (self.number, self.until, self.step.now, int(line.limited), self.turn)
         for choice in (_LAST_IN, _FIRST_IN):
-            if given < most:
-                facts = (self.number, self.until, self.step.now, int(line.limited), self.turn)
-                given += self.step.change(choice, *facts, line.queue, group, most - given)
+            if given == most:
+                continue
+            if line.groups and most - given < _FEW:
+                # For a few, rows one by one cost less than a statement that changes many.
+                seqs = self.step.rows(choice, line.queue, group, most - given)
+                given += self.step.change_many(f"{_HAND_OUT} (?)", [(*facts, seq) for (seq,) in seqs])
+            else:
+                given += self.step.change(f"{_HAND_OUT} ({choice})", *facts, line.queue, group, most - given)
         self.turn += given > 0
         return given
 

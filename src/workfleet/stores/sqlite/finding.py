@@ -36,6 +36,8 @@ class _Where:
 
 def find_jobs(step: Step, app: str, query: JobQuery) -> list[JobRecord]:
     """Jobs that match, newest first: their narrow rows are sorted, the rest is read for the answer only."""
+    if query.states is not None and not query.states:
+        return []
     where = _Where()
     where.add("j.app = ?", app)
     if query.states is not None:
@@ -69,7 +71,7 @@ def find_jobs(step: Step, app: str, query: JobQuery) -> list[JobRecord]:
 def _of_states(where: _Where, app: str, states: Sequence[JobState]) -> None:
     where.add(f"j.state IN ({', '.join(str(STATE_NUMBERS[state]) for state in states)})")
     # Few of many: found in an index of their own, not by going through all.
-    if states and set(states) <= set(FINISHED):
+    if set(states) <= set(FINISHED):
         where.index = "wf_job_finished"
         where.add("j.state > 4 AND j.queue IN (SELECT queue FROM wf_queue WHERE app = ?)", app)
     elif set(states) == {JobState.ACTIVE}:

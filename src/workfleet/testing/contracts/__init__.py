@@ -22,7 +22,7 @@ import pytest
 
 _MODULES = """
 cancelling claim enqueue exclusive groups harness histories keeping keys listing locks machine operating queues rates
-reading repeats retention schedules settle shares takeover unique waiting whole
+reading repeats replacing retention schedules settle shares takeover unique waiting whole
 """
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))
 
@@ -41,12 +41,13 @@ from .queues import TestConcurrency, TestPausing, TestQueues
 from .rates import TestRates
 from .reading import TestCounts, TestReading
 from .repeats import TestRepeats, TestStaleClaims
+from .replacing import TestDebounce, TestReplace
 from .retention import TestExpiry, TestKeep
 from .schedules import TestDefinitions, TestFires
 from .settle import TestReport, TestSettle
 from .shares import TestShares
 from .takeover import TestTakeOver
-from .unique import TestDebounce, TestKeysUnderRace, TestReplace, TestUniqueWindow, TestUntilStarted
+from .unique import TestKeysUnderRace, TestUniqueWindow, TestUntilStarted
 from .waiting import TestWaiting
 from .whole import TestFleet, TestStore
 

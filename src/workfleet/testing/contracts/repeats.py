@@ -71,6 +71,17 @@ class TestRepeats:
             assert await call() == answers[1]
             assert await picture(store) == before
 
+    async def test_a_long_runs_settle_is_known_though_a_clean_up_came_between(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await store.jobs.enqueue(jobs("done tried"))
+        done, tried = await claim(store, 2, lease_ms=7_200_000)
+        await clock.advance(3_600_000)
+        settlements = [ended(done), ended(tried, RAISED)]
+        assert (await store.jobs.settle(settlements)).applied == [True, True]
+        await store.jobs.prune([])
+        assert (await store.jobs.settle(settlements)).applied == [True, True]
+
     async def test_a_repeat_uses_up_no_turn_no_rate_and_no_slot(self, store: Store) -> None:
         limits = QueueLimits(concurrency=4, rate=Rate(4, 1_000), group=GroupLimits(rate=Rate(2, 1_000)))
         await store.queues.set_limits({"q": limits})

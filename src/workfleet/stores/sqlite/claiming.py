@@ -13,26 +13,16 @@ from workfleet.ports.stores import ClaimRequest, TakeOver
 
 from .adding import queue_number
 from .ending import ended
-from .lane import Row, Step
+from .fresh import just_handed_out
+from .lane import Note, Row, Step
 from .limiting import Line, line_of
-from .records import (
-    CLAIMED,
-    DUE,
-    ID,
-    KEY_UNTIL,
-    LIFO,
-    PRIORITY,
-    RECORD,
-    SEQ,
-    SETTLED,
-    TURN,
-    fresh_record_of,
-    record_of,
-)
+from .records import CLAIMED, DUE, LIFO, PRIORITY, RECORD, SEQ, TURN, record_of
 from .turns import take_turns
 
 _RIPEN_LIMIT = 1_000
 _HELD_LIMIT = 100_000
+_NOTES_LIMIT = 10_000
+_BLOCK = 1_000
 _FEW = 10
 
 _RIPEN = """
@@ -41,7 +31,7 @@ UPDATE wf_job SET state = priority > 0 WHERE seq IN (
   WHERE queue = ? AND state = 2 AND parked = 0 AND due_ms <= ? ORDER BY due_ms, seq LIMIT ?)
 """
 _HAND_OUT = """
-UPDATE wf_job SET state = 3, claim = ?, lease_until_ms = ?, started_ms = ?, counted = ?, turn = ? WHERE seq IN
+UPDATE wf_job SET state = 3, claim = ?1, lease_until_ms = ?2, started_ms = ?3, counted = ?4, turn = ?5 WHERE seq IN
 """
 _LAST_IN = """
 SELECT seq FROM wf_job INDEXED BY wf_job_ready
@@ -72,33 +62,52 @@ UPDATE wf_job SET claim = ?, lease_until_ms = ?,
 
 def claim_jobs(step: Step, app: str, request: ClaimRequest) -> list[JobRecord]:
     """Claim what is ready. The meaning is `JobStore.claim`'s."""
-    number = claim_number(step, app, request.token)
-    if number is not None and (held := _held(step, number)):
-        full = [(row[SEQ], record_of(_full(step, row))) for row in _in_order(held)]
+    note = claim_note(step, app, request.token)
+    if note is not None and (held := step.rows(CLAIMED, note[0])):
+        full = [(row[SEQ], record_of(_full(step, row[SEQ]))) for row in _in_order(held)]
         return _readable(step, app, full)
-    number = _next_number(step) if number is None else number
+    number = _next_number(step) if note is None else note[0]
     if not _hand_out(step, app, request, number):
         return []
     _note(step, app, number, request.token, request.worker)
-    rows = _in_order(_held(step, number))
-    given = [(row[SEQ], fresh_record_of(row, request) or record_of(_full(step, row))) for row in rows]
-    return _readable(step, app, given)
+    return _handed_out(step, app, request, number)
+
+
+def _handed_out(step: Step, app: str, request: ClaimRequest, number: int) -> list[JobRecord]:
+    """What a claim has just been given. Where these jobs are is remembered, because they will be settled soon."""
+    fresh = just_handed_out(step, number)
+    if fresh is None:
+        full = [(row[SEQ], record_of(_full(step, row[SEQ]))) for row in _in_order(step.rows(CLAIMED, number))]
+        return _readable(step, app, full)
+    held = step.memo.held
+    if len(held) > _HELD_LIMIT:
+        held.clear()  # left over from claims that were lost
+    given: list[JobRecord] = []
+    for job in fresh:
+        held[job.id] = (job.seq, job.settled, job.key_until)
+        record = job.record(request, step.now)
+        if record is None:
+            given += _readable(step, app, [(job.seq, record_of(_full(step, job.seq)))])
+        else:
+            given.append(record)
+    return given
 
 
 def renew_claims(step: Step, app: str, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
     """Extend leases. The meaning is `JobStore.renew`'s."""
     renew = "UPDATE wf_job SET lease_until_ms = ? WHERE app = ? AND id = ? AND claim = ? AND state = 3"
-    numbers = {token: claim_number(step, app, token) for token in {claim.token for claim in claims}}
+    tokens = {claim.token for claim in claims}
+    numbers = {token: note and note[0] for token in tokens for note in (claim_note(step, app, token),)}
     until = step.now + lease_ms
     return [bool(step.change(renew, until, app, claim.job_id, numbers[claim.token])) for claim in claims]
 
 
 def take_over_jobs(step: Step, app: str, request: TakeOver) -> list[JobRecord]:
     """Move claims of dead owners. The meaning is `JobStore.take_over`'s."""
-    number = claim_number(step, app, request.token)
-    held = [] if number is None else [row[SEQ] for row in _held(step, number)]
+    note = claim_note(step, app, request.token)
+    held = [] if note is None else [row[SEQ] for row in step.rows(CLAIMED, note[0])]
     if not held:
-        number = _next_number(step) if number is None else number
+        number = _next_number(step) if note is None else note[0]
         held = _orphans(step, app, request)
         if not held:
             return []
@@ -107,13 +116,20 @@ def take_over_jobs(step: Step, app: str, request: TakeOver) -> list[JobRecord]:
     return [record_of(row) for seq in held for row in step.rows(_BY_SEQ, seq)]
 
 
-def claim_number(step: Step, app: str, token: str) -> int | None:
-    """The number under which a token's claim is noted."""
-    row = step.row("SELECT claim FROM wf_claim WHERE app = ? AND token = ?", app, token)
-    return None if row is None else row[0]
+def claim_note(step: Step, app: str, token: str) -> Note | None:
+    """The number under which a token's claim is noted, and since when."""
+    known = step.memo.notes.get(token)
+    if known is None:
+        row = step.row("SELECT claim, granted_ms FROM wf_claim WHERE app = ? AND token = ?", app, token)
+        known = None if row is None else (row[0], row[1])
+    return known
 
 
 def _next_number(step: Step) -> int:
+    """A number that no claim has had. Those of a block are nobody else's, so that few claims write down the newest."""
+    numbers = step.memo.numbers
+    if numbers:
+        return numbers[0]
     row = step.row("SELECT value + 1 FROM wf_meta WHERE key = 'claim'")
     assert row is not None
     number: int = row[0]
@@ -127,7 +143,14 @@ def _note(step: Step, app: str, number: int, token: str, worker: str) -> None:
         ON CONFLICT (claim) DO UPDATE SET granted_ms = excluded.granted_ms
     """
     step.change(note, number, app, token, worker, step.now)
-    step.change("UPDATE wf_meta SET value = max(value, ?) WHERE key = 'claim'", number)
+    memo = step.memo
+    if len(memo.notes) > _NOTES_LIMIT:
+        memo.notes.clear()
+    memo.notes[token] = (number, step.now)
+    if number in memo.numbers:
+        memo.numbers = range(number + 1, memo.numbers.stop)
+    elif step.change("UPDATE wf_meta SET value = ?1 WHERE key = 'claim' AND value < ?1", number + _BLOCK - 1):
+        memo.numbers = range(number + 1, number + _BLOCK)
 
 
 def _hand_out(step: Step, app: str, request: ClaimRequest, number: int) -> int:
@@ -183,20 +206,9 @@ class _Hand:
         return given
 
 
-def _held(step: Step, number: int) -> list[Row]:
-    """What is held under a claim. Where these jobs are is remembered, because they will be settled soon."""
-    rows = step.rows(CLAIMED, number)
-    held = step.memo.held
-    if len(held) > _HELD_LIMIT:
-        held.clear()  # left over from claims that were lost
-    for row in rows:
-        held[row[ID]] = (row[SEQ], row[SETTLED], row[KEY_UNTIL])
-    return rows
-
-
-def _full(step: Step, row: Row) -> Row:
+def _full(step: Step, seq: int) -> Row:
     """The row with what earlier runs left behind."""
-    return step.rows(_BY_SEQ, row[SEQ])[0]
+    return step.rows(_BY_SEQ, seq)[0]
 
 
 def _in_order(rows: list[Row]) -> list[Row]:

@@ -33,6 +33,8 @@ _BROKEN = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError
 Row = tuple[Any, ...]
 Held = tuple[int, int | None, int]
 """Where a job is, which claim settled it before, and (not 0) whether others may wait for its unique key."""
+Note = tuple[int, int]
+"""A claim's number, and since when its note is kept."""
 
 
 @dataclass
@@ -43,6 +45,10 @@ class Memo:
     """Queue numbers, and which kind of jobs the queue has had, by name."""
     held: dict[str, Held] = field(default_factory=dict)
     """Where the jobs are that this connection handed out, by id."""
+    notes: dict[str, Note] = field(default_factory=dict)
+    """The claims that it handed out, by token."""
+    numbers: range = range(0)
+    """Numbers of claims that are nobody else's."""
 
 
 @dataclass

@@ -192,12 +192,20 @@ def _common(row: Row) -> JobRecord:
     if row[23]:
         record.cancel_asked = True
     if row[_SPEC] is not None:
-        _say(record, _spec.decode(row[_SPEC]))
+        say(record, _spec.decode(row[_SPEC]))
     return record
 
 
-def _say(record: JobRecord, spec: Spec) -> None:
-    """What was said at enqueue."""
+def spec_from(text: str) -> Spec | None:
+    """What was said at enqueue, None when it cannot be read."""
+    try:
+        return _spec.decode(text)
+    except _Unreadable:
+        return None
+
+
+def say(record: JobRecord, spec: Spec) -> None:
+    """Let a record say what was said at enqueue."""
     if spec.run is not None:
         record.run = spec.run
     record.lifo, record.delay_ms, record.tags, record.metadata = spec.lifo, spec.delay_ms, spec.tags, spec.metadata

@@ -9,7 +9,7 @@ from workfleet.model.outcome import Outcome, Settlement
 
 from ..wakes import queue_topic
 from .adding import add_jobs
-from .claiming import claim_number
+from .claiming import claim_note
 from .ending import ended, limited_queues
 from .lane import Held, Row, Step
 from .records import clean_text, json_of, json_of_numbers
@@ -20,6 +20,7 @@ _FINISH = f"""
 UPDATE wf_job SET state = ?, attempts_made = ?, crashes = ?, deferrals = ?, suspicions = ?, finished_ms = ?,
 lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_MINE}
 """
+_RENOTE_MS = 60_000
 _ALIKE = "seq IN (SELECT value FROM json_each(?)) AND claim = ? AND state = 3"
 _STILL_HELD = f"SELECT count(*) FROM wf_job WHERE {_ALIKE}"
 _FINISH_ALIKE = f"""
@@ -50,7 +51,7 @@ ON CONFLICT (seq) DO UPDATE SET progress = coalesce(excluded.progress, progress)
 
 def settle_jobs(step: Step, app: str, settlements: Sequence[Settlement]) -> list[bool]:
     """Apply outcomes under their claims. The meaning is `JobStore.settle`'s."""
-    numbers = {token: claim_number(step, app, token) for token in {s.claim.token for s in settlements}}
+    numbers = {token: _number(step, app, token) for token in {s.claim.token for s in settlements}}
     limited = limited_queues(step, app)
     if not limited and _settle_alike(step, settlements, numbers):
         return [True] * len(settlements)
@@ -102,6 +103,18 @@ def report_run(
             "INSERT INTO wf_log (seq, line_no, line) VALUES (?, ?, ?)", [(seq, n, line) for n, line in numbered]
         )
     return True
+
+
+def _number(step: Step, app: str, token: str) -> int | None:
+    """The number of a claim. Its note is kept from now on, so that this call is known again after however long a run."""
+    note = claim_note(step, app, token)
+    if note is None:
+        return None
+    number, since_ms = note
+    if step.now - since_ms > _RENOTE_MS:
+        step.change("UPDATE wf_claim SET granted_ms = ? WHERE claim = ?", step.now, number)
+        step.memo.notes.pop(token, None)
+    return number
 
 
 def _settle_alike(step: Step, settlements: Sequence[Settlement], numbers: dict[str, int | None]) -> bool:

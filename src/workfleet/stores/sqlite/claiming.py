@@ -16,7 +16,18 @@ from .ending import ended
 from .fresh import just_handed_out
 from .lane import Note, Row, Step
 from .limiting import Line, line_of
-from .records import CLAIMED, DUE, LIFO, PRIORITY, RECORD, SEQ, TURN, record_of
+from .records import (
+    CLAIMED,
+    DUE,
+    LIFO,
+    PRIORITY,
+    RECORD,
+    SEQ,
+    TURN,
+    json_of_numbers,
+    numbers_from,
+    record_of,
+)
 from .turns import take_turns
 
 _RIPEN_LIMIT = 1_000
@@ -34,12 +45,14 @@ _HAND_OUT = """
 UPDATE wf_job SET state = 3, claim = ?1, lease_until_ms = ?2, started_ms = ?3, counted = ?4, turn = ?5 WHERE seq IN
 """
 _LAST_IN = """
-SELECT seq FROM wf_job INDEXED BY wf_job_ready
-WHERE queue = ? AND grp = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?
+SELECT json_group_array(seq) FROM (
+  SELECT seq FROM wf_job INDEXED BY wf_job_ready
+  WHERE queue = ? AND grp = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
 """
 _FIRST_IN = """
-SELECT seq FROM wf_job INDEXED BY wf_job_ready
-WHERE queue = ? AND grp = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?
+SELECT json_group_array(seq) FROM (
+  SELECT seq FROM wf_job INDEXED BY wf_job_ready
+  WHERE queue = ? AND grp = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?)
 """
 _EXPIRED = """
 SELECT seq FROM wf_job INDEXED BY wf_job_active
@@ -159,8 +172,11 @@ def _hand_out(step: Step, app: str, request: ClaimRequest, number: int) -> int:
     for want in request.wants:
         queue = queue_number(step, app, want.queue)
         if queue is not None and want.limit > 0 and want.queue not in lines:
-            step.change(_RIPEN, queue, step.now, _RIPEN_LIMIT)
             line = line_of(step, queue)
+            # Looked for first, because a statement that changes nothing opens every index of the table all the same.
+            if line.ripe:
+                step.change(_RIPEN, queue, step.now, _RIPEN_LIMIT)
+                line = line_of(step, queue)
             if not line.paused:
                 lines[want.queue] = line
     hand = _Hand(step, number, step.now + request.lease_ms)
@@ -191,19 +207,21 @@ class _Hand:
 
     def give(self, line: Line, group: str, most: int) -> int:
         """Hand out up to so many ready jobs of a group."""
-        given = 0
-        facts = (self.number, self.until, self.step.now, int(line.limited), self.turn)
+        seqs: list[int] = []
         for choice in (_LAST_IN, _FIRST_IN):
-            if given == most:
-                continue
-            if line.groups and most - given < _FEW:
-                # For a few, rows one by one cost less than a statement that changes many.
-                seqs = self.step.rows(choice, line.queue, group, most - given)
-                given += self.step.change_many(f"{_HAND_OUT} (?)", [(*facts, seq) for (seq,) in seqs])
-            else:
-                given += self.step.change(f"{_HAND_OUT} ({choice})", *facts, line.queue, group, most - given)
-        self.turn += given > 0
-        return given
+            if len(seqs) < most:
+                row = self.step.row(choice, line.queue, group, most - len(seqs))
+                seqs += [] if row is None else numbers_from(row[0])
+        if not seqs:
+            return 0
+        facts = (self.number, self.until, self.step.now, int(line.limited), self.turn)
+        if len(seqs) < _FEW:
+            # For a few, rows one by one cost less than a statement that changes many.
+            self.step.change_many(f"{_HAND_OUT} (?)", [(*facts, seq) for seq in seqs])
+        else:
+            self.step.change(f"{_HAND_OUT} (SELECT value FROM json_each(?))", *facts, json_of_numbers(seqs))
+        self.turn += 1
+        return len(seqs)
 
 
 def _full(step: Step, seq: int) -> Row:

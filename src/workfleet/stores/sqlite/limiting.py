@@ -13,7 +13,9 @@ from .lane import Step
 
 _FACTS = """
 SELECT paused, limits, turn_grp, turn_taken,
-  (SELECT min(grp) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ?1 AND grp > '' AND state < 2)
+  (SELECT min(grp) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ?1 AND grp > '' AND state < 2),
+  (SELECT due_ms FROM wf_job INDEXED BY wf_job_due
+   WHERE queue = ?1 AND state = 2 AND parked = 0 AND due_ms <= ?2 ORDER BY due_ms LIMIT 1)
 FROM wf_queue WHERE queue = ?1
 """
 _START = """
@@ -34,6 +36,8 @@ class Line:
     served: str | None
     taken: int
     groups: bool
+    ripe: bool
+    """Delayed jobs are due."""
     _room: dict[str | None, int | None] = field(default_factory=dict)
     """How many more may start, of the groups that were asked about and of the whole (None)."""
     _given: dict[str, int] = field(default_factory=dict)
@@ -112,10 +116,10 @@ class Line:
 
 def line_of(step: Step, queue: int) -> Line:
     """A queue as it is now."""
-    row = step.row(_FACTS, queue)
+    row = step.row(_FACTS, queue, step.now)
     assert row is not None
-    paused, limits, served, taken, group = row
-    return Line(step, queue, bool(paused), limits_of(limits), served, taken, group is not None)
+    paused, limits, served, taken, group, due_ms = row
+    return Line(step, queue, bool(paused), limits_of(limits), served, taken, group is not None, due_ms is not None)
 
 
 def limits_of(stored: bytes | None) -> QueueLimits:

@@ -39,6 +39,7 @@ _encoder = msgspec.json.Encoder()
 _spec = msgspec.json.Decoder(Spec)
 _failure = msgspec.json.Decoder(Failure)
 _history = msgspec.json.Decoder(Attempt)
+_numbers = msgspec.json.Decoder(list[int])
 _Unreadable = (msgspec.MsgspecError, UnicodeDecodeError)
 
 _COMMON = """
@@ -134,6 +135,11 @@ def json_of(value: Failure | Attempt) -> bytes:
 def json_of_numbers(numbers: Sequence[int]) -> str:
     """A JSON list, for `json_each`."""
     return _encoder.encode(numbers).decode()
+
+
+def numbers_from(text: str) -> list[int]:
+    """What `json_group_array` gives."""
+    return _numbers.decode(text)
 
 
 def clean_text(text: str) -> str:

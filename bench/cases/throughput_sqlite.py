@@ -17,7 +17,7 @@ from workfleet.stores.open import open_store
 from ..bench import Bench, BenchError, Figures, Trial, each_turn
 from ..running import number, our_worker, ours, run
 
-CONCURRENCY = "200"
+CONCURRENCY = "1000"
 
 
 def fill(folder: Path, environ: dict[str, str], *delay: str) -> float:

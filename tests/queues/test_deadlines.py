@@ -8,7 +8,8 @@ from workfleet.queues.deadlines import Deadlines
 
 
 async def test_each_task_is_cancelled_at_its_own_time_whatever_the_order() -> None:
-    deadlines, ended, loop = Deadlines(), list[tuple[int, bool]](), asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
+    deadlines, ended = Deadlines(loop), list[tuple[int, bool]]()
     started = loop.time()
     times = {}
 
@@ -18,7 +19,7 @@ async def test_each_task_is_cancelled_at_its_own_time_whatever_the_order() -> No
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             times[timeout_ms] = loop.time() - started
-            deadline.end()
+            deadlines.end(deadline)
             ended.append((timeout_ms, deadline.expired))
 
     async with asyncio.TaskGroup() as group:
@@ -29,17 +30,17 @@ async def test_each_task_is_cancelled_at_its_own_time_whatever_the_order() -> No
 
 
 async def test_a_run_that_has_ended_is_not_cancelled() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines(asyncio.get_running_loop())
     deadline = deadlines.start(10)
-    deadline.end()
+    deadlines.end(deadline)
     await asyncio.sleep(0.05)
     assert not deadline.expired
 
 
 async def test_a_million_long_deadlines_keep_no_memory() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines(asyncio.get_running_loop())
     running = [deadlines.start(3_600_000) for _ in range(10)]
     for _ in range(10_000):
-        deadlines.start(3_600_000).end()
+        deadlines.end(deadlines.start(3_600_000))
     assert len(deadlines._heap) < 1_000
     assert not any(deadline.expired for deadline in running)

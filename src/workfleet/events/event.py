@@ -13,8 +13,8 @@ from msgspec import Struct
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class Event(Struct, frozen=True, kw_only=True):
-    """The root of the catalogue."""
+class Event(Struct, frozen=True, kw_only=True, gc=False):
+    """The root of the catalogue. Events hold plain values only, so the garbage collector need not look at them."""
 
     wire_name: ClassVar[str] = "event"
     level: ClassVar[Level] = "info"

@@ -32,7 +32,7 @@ UNDECODABLE = "undecodable"
 """The outcome of a stored job that cannot be read: it is kept and shown, never run, never pruned."""
 
 
-class Failure(Struct, frozen=True, omit_defaults=True):
+class Failure(Struct, frozen=True, omit_defaults=True, gc=False):
     """Why an attempt did not complete: a stable code, the exception's type, its message and its traceback as text."""
 
     code: str
@@ -49,7 +49,7 @@ CANCELLED_UNRUN = Failure("cancelled", "it was cancelled before it ran to its en
 """The failure of a job that was cancelled while nobody ran it."""
 
 
-class Attempt(Struct, frozen=True, omit_defaults=True):
+class Attempt(Struct, frozen=True, omit_defaults=True, gc=False):
     """One run of a job, as kept in its history."""
 
     number: int
@@ -104,15 +104,17 @@ class Keep(Struct, frozen=True, omit_defaults=True):
     failed: KeepRule | None = None
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, gc=False):
     """The permission to run, renew and settle a job. Tokens are unique per claim call, compared only for equality."""
 
     job_id: str
     token: str
 
 
-class JobRecord(Struct, kw_only=True, omit_defaults=True):
-    """A job as the store keeps it. `payload`, `result` and `progress` are JSON documents."""
+class JobRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
+    """A job as the store keeps it. `payload`, `result` and `progress` are JSON documents.
+
+    It, and what it holds, can be in no cycle of references, so the garbage collector need not look at it."""
 
     id: str
     queue: str
@@ -176,7 +178,7 @@ class JobRecord(Struct, kw_only=True, omit_defaults=True):
         return Claim(self.id, self.token)
 
 
-class Enqueued(Struct, frozen=True):
+class Enqueued(Struct, frozen=True, gc=False):
     """The store's answer to one enqueued job: its id, and whether it was created or was there already.
 
     `replaced`: the one that was there has taken the newcomer's payload and options."""

@@ -28,7 +28,7 @@ EndKind = Literal[
 ]
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class Ended(Struct, frozen=True, kw_only=True, gc=False):
     """How a run ended. `after_ms` is what the handler asked for; `follow_up` are the jobs that it returned."""
 
     kind: EndKind
@@ -58,7 +58,7 @@ class RunPolicy(Struct, frozen=True, kw_only=True):
         return next((self.rules[name] for name in ended.raised if name in self.rules), self.backoff)
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """What the store has to do with a job. `code` is the word for logs and history."""
 
     state: JobState
@@ -75,7 +75,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """What is added to the job's history, if anything."""
 
 
-class Settlement(Struct, frozen=True):
+class Settlement(Struct, frozen=True, gc=False):
     """One outcome under the claim that permits it."""
 
     claim: Claim

@@ -23,7 +23,7 @@ from workfleet.ports.stores import ClaimRequest, JobStore, Settled
 from workfleet.supervision.insist import insist
 
 from .handlers import HandlerTable
-from .runner import Runner
+from .runner import Plan, Runner
 from .slots import Ask, Slots
 
 _T = TypeVar("_T")
@@ -33,6 +33,8 @@ _TRADES = 2
 """Calls under way at a time."""
 _MUCH = 32
 """So much must have ended for a second call."""
+_SLOW_S = 1.0
+"""How often what has ended is looked at while calls are under way."""
 
 
 @dataclass(slots=True)
@@ -43,16 +45,10 @@ class _Held:
     claim: Claim
     slot: int
     """Its note on the board; -1: it has none."""
-    end: Callable[[_Held, Settlement], None]
-    give_back: Callable[[JobRecord], Settlement]
-    task: asyncio.Task[Settlement | None] | None = None
-
-    def run_ended(self, task: asyncio.Task[Settlement | None]) -> None:
-        """The run's task is done."""
-        # A task that was cancelled before its first step has run nothing: its job goes back too.
-        settlement = self.give_back(self.record) if task.cancelled() else task.result()
-        if settlement is not None:
-            self.end(self, settlement)
+    task: asyncio.Task[None] | None = None
+    begun: bool = False
+    settlement: Settlement | None = None
+    """What is to be settled: its run is over."""
 
 
 class Exchange:
@@ -79,9 +75,10 @@ class Exchange:
         # By claim, not by job: a job whose claim was lost may be claimed anew while its old run has not ended.
         self._held: dict[Claim, _Held] = {}
         self._slots = Slots(handlers)
-        self._ended: list[Settlement] = []
+        self._ended: list[_Held] = []
         self._trades: set[asyncio.Task[None]] = set()
         """Calls under way."""
+        self._reminder: asyncio.TimerHandle | None = None
         self._something = asyncio.Event()
         self._idle = asyncio.Event()
         self._claiming, self._paused = True, False
@@ -118,10 +115,10 @@ class Exchange:
         try:
             while True:
                 self._something.clear()
-                settlements = self._batch()
-                ask = self._ask(settlements)
-                if settlements or (ask.wants and not self._exhausted and not self._trades):
-                    self._begin_trade(settlements, ask)
+                batch = self._batch()
+                ask = self._ask(batch)
+                if batch or (ask.wants and not self._exhausted and not self._trades):
+                    self._begin_trade(batch, ask)
                 elif ask.wants and not self._trades:
                     await self._wait_for_work([want.queue for want in ask.wants])
                 else:
@@ -131,6 +128,9 @@ class Exchange:
                         trade.result()
                     self._idle.set()
         finally:
+            if self._reminder is not None:
+                self._reminder.cancel()
+                self._reminder = None
             for trade in self._trades:
                 trade.cancel()
             await asyncio.gather(*self._trades, return_exceptions=True)
@@ -142,9 +142,9 @@ class Exchange:
         `serve` must go on meanwhile: it settles what ends."""
         self._claiming = False
         if not await self._settled_within(deadline_s):
-            for held in self._held.values():
-                if held.task is not None:
-                    self._runner.stop(held.task)
+            for held in list(self._held.values()):
+                self._stop(held)
+            self._find_lost()
             # Cancelled code gets a moment for its `finally`; what cannot be ended stays on the board.
             await self._settled_within(_GRACE_S)
         return self.totals["given_back"]
@@ -152,18 +152,19 @@ class Exchange:
     def lose(self, claim: Claim) -> None:
         """The claim is somebody else's by now: end its run. Its settlement will be refused, which tells so."""
         held = self._held.get(claim)
-        if held is not None and held.task is not None:
-            self._runner.stop(held.task)
+        if held is not None:
+            self._stop(held)
 
     def cancel(self, claim: Claim) -> None:
         """Somebody has cancelled the job: end its run for good."""
         held = self._held.get(claim)
-        if held is not None and held.task is not None and not held.record.cancel_asked:
-            self._runner.cancel(held.task, held.record)
+        if held is not None and held.settlement is None and not held.record.cancel_asked:
+            held.record.cancel_asked = True
+            self._stop(held)
 
     def claims(self) -> list[Claim]:
         """What runs and nobody has cancelled yet."""
-        return [claim for claim, held in self._held.items() if held.task is not None and not held.record.cancel_asked]
+        return [claim for claim, held in self._held.items() if not (held.settlement or held.record.cancel_asked)]
 
     def wake(self) -> None:
         """There may be work: claim at once."""
@@ -185,7 +186,7 @@ class Exchange:
             return False
         return True
 
-    def _batch(self) -> list[Settlement]:
+    def _batch(self) -> list[_Held]:
         """What the next call settles, taken out of `_ended`."""
         if len(self._trades) == _TRADES or (self._trades and len(self._ended) < _MUCH):
             return []
@@ -193,29 +194,40 @@ class Exchange:
         batch, self._ended = self._ended[:take], self._ended[take:]
         return batch
 
-    def _ask(self, settlements: Sequence[Settlement]) -> Ask:
-        """The free slots, counting those that these settlements free in the step that claims for them."""
-        freed = (self._held[settlement.claim].record for settlement in settlements)
+    def _ask(self, batch: Sequence[_Held]) -> Ask:
+        """The free slots, counting those that this batch frees in the step that claims for them."""
+        freed = [held.record.queue for held in batch]
         return self._slots.ask(freed, claiming=self._claiming and not self._paused)
 
-    def _begin_trade(self, settlements: list[Settlement], ask: Ask) -> None:
+    def _begin_trade(self, batch: list[_Held], ask: Ask) -> None:
         self._slots.begin(ask)
-        trade = asyncio.get_running_loop().create_task(self._trade(settlements, ask), name="exchange trade")
+        loop = asyncio.get_running_loop()
+        trade = loop.create_task(self._trade(batch, ask), name="exchange trade")
         self._trades.add(trade)
         trade.add_done_callback(lambda _: self._something.set())
+        if self._reminder is None:
+            self._reminder = loop.call_later(_SLOW_S, self._remind, loop)
 
-    async def _trade(self, settlements: list[Settlement], ask: Ask) -> None:
+    def _remind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A store that is slow to settle makes no stuck job: what has ended has no deadline any more."""
+        for held in self._held.values():
+            if held.settlement is not None:
+                self._board.ended(held.slot)
+        self._reminder = loop.call_later(_SLOW_S, self._remind, loop) if self._trades else None
+
+    async def _trade(self, batch: list[_Held], ask: Ask) -> None:
         """One call. If it is given up, what was to be settled goes back to what has ended: nothing is lost."""
         request = ClaimRequest(self._worker, new_token(), self._lease_ms, ask.wants, ask.total) if ask.wants else None
+        settlements = [held.settlement for held in batch if held.settlement is not None]
         wakes, asked_at = self._wakes, self._clock.monotonic()
         try:
             answer = await self._insist(lambda: self._call(settlements, request), "settling and claiming jobs")
         except BaseException:
-            self._ended[:0] = settlements
+            self._ended[:0] = batch
             raise
         finally:
             self._slots.end(ask)
-        self._forget(settlements, answer.applied)
+        self._forget(batch, answer.applied)
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
         await self._start(answer.claimed, asked_at)
@@ -242,26 +254,47 @@ class Exchange:
             claim, plan = record.claim, self._runner.plan(record)
             timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
             slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms)
-            held = self._held[claim] = _Held(record, claim, slot, self._end, self._runner.give_back)
+            held = self._held[claim] = _Held(record, claim, slot)
             self._slots.take(record.queue)
             if self._claiming:
-                held.task = loop.create_task(self._runner.run(record, plan), name=record.name)
-                held.task.add_done_callback(held.run_ended)
+                held.task = loop.create_task(self._run(held, plan), name=record.name)
             else:
                 self._end(held, self._runner.give_back(record))  # the stop began while the store was answering
 
+    async def _run(self, held: _Held, plan: Plan) -> None:
+        held.begun = True
+        settlement = await self._runner.run(held.record, plan)
+        if settlement is not None:
+            self._end(held, settlement)
+
+    def _stop(self, held: _Held) -> None:
+        """Ask a run to stop. One that has not begun runs nothing, and its job goes back as it is."""
+        if held.task is None or held.settlement is not None:
+            return
+        if held.begun:
+            self._runner.stop(held.task)
+        else:
+            held.task.cancel()
+            self._end(held, self._runner.give_back(held.record))
+
+    def _find_lost(self) -> None:
+        """Runs that somebody cancelled before they began, past us: nobody else would ever settle them."""
+        for held in list(self._held.values()):
+            if held.task is not None and held.task.cancelled() and held.settlement is None:
+                self._end(held, self._runner.give_back(held.record))
+
     def _end(self, held: _Held, settlement: Settlement) -> None:
-        # A store that is slow to settle makes no stuck job.
-        self._board.ended(held.slot)
-        self._ended.append(settlement)
+        held.settlement = settlement
+        self._ended.append(held)
         self._something.set()
 
-    def _forget(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> None:
+    def _forget(self, batch: Sequence[_Held], applied: Sequence[bool]) -> None:
         now_ms = self._clock.now_ms()
-        for settlement, done in zip(settlements, applied, strict=True):
-            held = self._held.pop(settlement.claim)
+        for held, done in zip(batch, applied, strict=True):
+            assert held.settlement is not None
+            del self._held[held.claim]
             self._board.clear(held.slot)
-            record, outcome = held.record, settlement.outcome
+            record, outcome = held.record, held.settlement.outcome
             self._slots.free(record.queue)
             if not done:
                 self._publish(ClaimLost(id=record.id, name=record.name, queue=record.queue))
@@ -272,6 +305,7 @@ class Exchange:
 
     async def _wait_for_work(self, queues: Sequence[str]) -> None:
         """Until a run ends, one of these queues is touched, a delayed job of theirs is due, or the poll is over."""
+        self._find_lost()
         try:
             due_ms = await self._jobs.next_due_ms(queues)
         except StoreUnavailable:

@@ -31,7 +31,7 @@ _OFF_MS = 60_000
 _EXPIRED = Failure("expired", "it was not started before it expired")
 
 
-class Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True, gc=False):
     """What is to be done with a claimed job: run it by a handler within a policy, or settle it unrun as `ended`."""
 
     policy: RunPolicy
@@ -56,8 +56,8 @@ class Runner:
         self._handlers, self._jobs, self._clock = handlers, jobs, clock
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
         self._ends = Ends(handlers.backoffs, publish)
-        self._deadlines = Deadlines()
         self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop)
         self._stopped: WeakSet[asyncio.Task[object]] = WeakSet()
 
     def plan(self, record: JobRecord) -> Plan:
@@ -91,40 +91,31 @@ class Runner:
         self._stopped.add(task)
         task.cancel()
 
-    def cancel(self, task: asyncio.Task[Settlement | None], record: JobRecord) -> None:
-        """Ask a run to stop for good: somebody has cancelled its job."""
-        record.cancel_asked = True
-        task.cancel()
-
     async def run(self, record: JobRecord, plan: Plan) -> Settlement | None:
         """Do what `plan` says, in a task of its own. None: the job's code cannot be ended, so only the end of this
         process may give the job back."""
-        ended: Ended | None
-        try:
-            if plan.handler is None:
-                ended = plan.ended
-            else:
-                self._publish(_claimed(record, plan.policy))
+        handler, policy, ended = plan.handler, plan.policy, plan.ended
+        if handler is not None:
+            try:
+                self._publish(_claimed(record, policy))
                 # For this task only, and what it starts: nothing has to be put back.
                 self._bind(record)
-                ended = await self._ended(record, plan.handler, plan.policy)
-        except Exception as error:  # noqa: BLE001 - the last boundary: a job must end, whatever else is broken
-            ended = raised(error)
-        return None if ended is None else self.settlement(ended, record, plan.policy)
-
-    async def _ended(self, record: JobRecord, handler: Handler, policy: RunPolicy) -> Ended | None:
-        run = Run(record, self._jobs, self._publish, self._loop, limit=handler.payload_limit)
-        try:
-            job = self._job(record, handler, policy, run)
-        except Exception as error:  # noqa: BLE001 - the boundary around validators, which are user code too
-            return Ended(kind="failed", failure=failure_of(error))
-        try:
-            if handler.in_thread:
-                return await self._in_thread(record, handler, policy, job, run)
-            return await self._in_loop(record, handler, policy, job)
-        finally:
-            if not run.over():
-                await run.close()
+                run = Run(record, self._jobs, self._publish, self._loop, limit=handler.payload_limit)
+                try:
+                    job = self._job(record, handler, policy, run)
+                except Exception as error:  # noqa: BLE001 - the boundary around validators, which are user code too
+                    return self.settlement(Ended(kind="failed", failure=failure_of(error)), record, policy)
+                try:
+                    if handler.in_thread:
+                        ended = await self._in_thread(record, handler, policy, job, run)
+                    else:
+                        ended = await self._in_loop(record, handler, policy, job)
+                finally:
+                    if not run.over():
+                        await run.close()
+            except Exception as error:  # noqa: BLE001 - the last boundary: a job must end, whatever else is broken
+                ended = raised(error)
+        return None if ended is None else self.settlement(ended, record, policy)
 
     async def _in_loop(self, record: JobRecord, handler: Handler, policy: RunPolicy, job: Job[object]) -> Ended:
         deadline = None if policy.timeout_ms is None else self._deadlines.start(policy.timeout_ms)
@@ -135,7 +126,7 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
             ended = self._ends.raised(error, record, policy)
         if deadline is not None:
-            deadline.end()
+            self._deadlines.end(deadline)
             # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.
             if deadline.expired:
                 _ = _heed_no_cancellation()

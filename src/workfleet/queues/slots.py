@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from workfleet.model.jobs import JobRecord
 from workfleet.ports.stores import Want
 
 from .handlers import HandlerTable
@@ -40,9 +39,9 @@ class Slots:
         self._asks: list[Ask] = []
         self._turn = 0
 
-    def ask(self, freed: Iterable[JobRecord], *, claiming: bool) -> Ask:
-        """What a call may ask for that frees the slots of these jobs."""
-        gives = Counter(record.queue for record in freed)
+    def ask(self, freed: Sequence[str], *, claiming: bool) -> Ask:
+        """What a call may ask for that frees slots of these queues."""
+        gives = Counter(freed)
         if not claiming:
             return Ask((), 0, gives)
         table = self._table

@@ -28,6 +28,7 @@ _HEADER = struct.Struct("<8sII")
 _PROGRESS = struct.Struct("<QQ")
 _CHECK = struct.Struct("<II")
 _DEADLINE = struct.Struct("<QQ")
+_HEAD = struct.Struct("<IIQQ")
 _NOTE = struct.Struct("<IBxHHqq")
 _MAGIC = b"wfboard1"
 _USED_AT, _PROGRESS_AT = 12, 16
@@ -161,18 +162,17 @@ class Board:
         return [entry for entry in found if entry is not None]
 
     def _put(self, kind: int, owner: str, name: str, noted_ms: int, ttl_ms: int, deadline_ms: int) -> int:
-        who, what = owner.encode(errors="surrogatepass"), name.encode(errors="surrogatepass")
+        who, what = _bytes(owner), _bytes(name)
         if len(who) + len(what) > _ROOM or not self._free:
             return -1
         slot = self._free.pop()
         self._noted.add(slot)
         self._sequence = self._sequence + 1 & 0xFFFF_FFFF
         body = _NOTE.pack(self._sequence, kind, len(who), len(what), noted_ms, ttl_ms) + who + what
+        head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, deadline_ms ^ _ALL_ONES)
         at = _HEADER_SIZE + slot * _SLOT_SIZE
-        # The deadline first: a note whose checksum is right has its own one.
-        self._set_deadline(at, deadline_ms)
-        self._map[at + _BODY_AT : at + _BODY_AT + len(body)] = body
-        _CHECK.pack_into(self._map, at, zlib.crc32(body) or 1, len(body))
+        # One copy in whatever order the machine likes: the checksum is right only when all of it is there.
+        self._map[at : at + _BODY_AT + len(body)] = head + body
         if slot >= self._used:
             self._used = slot + 1
             self._map[_USED_AT : _USED_AT + 4] = self._used.to_bytes(4, "little")
@@ -217,6 +217,13 @@ def _parse(slot: int, raw: bytes) -> BoardEntry | None:
         deadline_ms=deadline_ms,
         ttl_ms=ttl_ms,
     )
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
 
 
 def _size(slots: int) -> int:

@@ -98,8 +98,8 @@ def _idle(trial: Trial) -> Figures:
 PEERS = (
     Peer(
         "huey-sqlite",
-        "huey 3.5.4, SqliteHuey(results=False, fsync=True), `huey_consumer -q -n -w 1`: its fastest that is durable, as "
-        "ours; latency with `-d 0.001 -m 0.001`, idle with the default polling",
+        "huey 3.5.4, SqliteHuey(results=False, fsync=True), `huey_consumer -q -n -w 1`: the fastest that is durable, "
+        "as ours; latency with `-d 0.001 -m 0.001`, idle with the default polling",
         _PINNED,
         {
             "throughput-sqlite": _throughput(_DURABLE, 0.5),

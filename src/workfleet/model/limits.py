@@ -1,4 +1,4 @@
-"""What holds jobs of a queue back, across the fleet: how many run at once, how many start in a time, and how groups take
+"""What holds jobs of a queue back, across the fleet: how many run at once, how many start in a time, how groups take
 turns. Limits are kept in the store, so that every worker judges by the same ones."""
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class Run:
     ) -> None:
         """`limit` is how many bytes of JSON a progress may have."""
         self._record, self._jobs, self._publish, self._loop, self._limit = record, jobs, publish, loop, limit
-        self._lines: deque[str] = deque((), _KEPT_LINES)
-        self._progress: deque[bytes] = deque((), 1)
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._progress: deque[bytes] = deque(maxlen=1)
         self._batch: _Batch | None = None
         self._sending: asyncio.Task[None] | None = None
         self._woken = self._stopped = self._stale = self._closed = False

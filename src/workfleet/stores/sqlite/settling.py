@@ -106,7 +106,7 @@ def report_run(
 
 
 def _number(step: Step, app: str, token: str) -> int | None:
-    """The number of a claim. Its note is kept from now on, so that this call is known again after however long a run."""
+    """The number of a claim. Its note is kept from now on: this call is known again, after however long a run."""
     note = claim_note(step, app, token)
     if note is None:
         return None

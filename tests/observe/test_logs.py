@@ -20,7 +20,7 @@ from structlog.contextvars import STRUCTLOG_KEY_PREFIX, bound_contextvars, merge
 from workfleet import events
 from workfleet.errors import UsageError
 from workfleet.model.jobs import JobRecord
-from workfleet.observe.logs.context import Bound, bind_job, current_job
+from workfleet.observe.logs.context import Bound, current_job, job_fields
 from workfleet.observe.logs.setup import LogOptions, LogSetup, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
 
@@ -179,13 +179,13 @@ def test_levels_per_logger(log: Log) -> None:
 async def test_user_lines_name_the_running_job(log: Log) -> None:
     log.configure(format="json")
     plain, rich = logging.getLogger("shop"), structlog.get_logger("shop.images")
-    with bind_job(JOB):
+    with Bound(job_fields(JOB)):
         plain.info("one %d", 1)
         with bound_contextvars(customer="c7"):
             await rich.ainfo("two", size=640)
         await asyncio.to_thread(plain.info, "three")
         await asyncio.create_task(spoken(plain, "four"))
-        with bind_job(JobRecord(id="j2", queue="q", name="inner")):
+        with Bound(job_fields(JobRecord(id="j2", queue="q", name="inner"))):
             plain.info("five")
         plain.info("six")
     plain.info("seven")
@@ -222,7 +222,7 @@ async def test_runs_side_by_side_do_not_mix(log: Log) -> None:
     barrier = asyncio.Barrier(3)
 
     async def run(name: str) -> None:
-        with bind_job(JobRecord(id=name, queue="q", name=name)):
+        with Bound(job_fields(JobRecord(id=name, queue="q", name=name))):
             await barrier.wait()
             logging.getLogger("shop").info(name)
 
@@ -232,7 +232,7 @@ async def test_runs_side_by_side_do_not_mix(log: Log) -> None:
 
 def test_the_context_travels_to_a_child_and_to_a_structlog_of_the_users_own() -> None:
     assert current_job() == {}
-    with bind_job(JOB):
+    with Bound(job_fields(JOB)):
         carried = json.loads(json.dumps(current_job()))
     with Bound(carried):
         assert current_job() == carried
@@ -243,7 +243,7 @@ def test_the_context_travels_to_a_child_and_to_a_structlog_of_the_users_own() ->
 
 def test_an_event_says_more_than_the_context(log: Log) -> None:
     log.configure(format="json")
-    with bind_job(JOB):
+    with Bound(job_fields(JOB)):
         LogSubscriber()(msgspec.structs.replace(SETTLED, id="other", attempt=9))
     (line,) = log.documents()
     assert (line["job_id"], line["attempt"], line["schedule"]) == ("other", 9, "scan")

@@ -20,7 +20,7 @@ from workfleet.health.lag import LoopLagSampler
 from workfleet.model.fleet import Instruction, WorkerRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.modules.module import Module
-from workfleet.observe.logs.context import name_job
+from workfleet.observe.logs.context import bind_job
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.store import MetricStore
@@ -247,7 +247,7 @@ class Runtime:
             self.store.jobs,
             clock=clock,
             publish=publish,
-            bind=name_job,
+            bind=bind_job,
             draw=self.options.draw,
             unknown=unknown_policy(self.composition),
         )

@@ -37,18 +37,13 @@ class Bound:
             self._token = None
 
 
-def bind_job(job: JobRecord) -> Bound:
-    """Name this run in every line while entered: job, job_id, queue, attempt, and schedule and slot where it has
-    them."""
-    return Bound(_fields(job))
+def bind_job(job: JobRecord) -> None:
+    """Name this run in every line of this task and what it starts, until the task ends: a run has one of its own."""
+    _JOB.set(job_fields(job))
 
 
-def name_job(job: JobRecord) -> None:
-    """As `bind_job`, until the task ends: for a run that has a task of its own."""
-    _JOB.set(_fields(job))
-
-
-def _fields(job: JobRecord) -> Mapping[str, object]:
+def job_fields(job: JobRecord) -> Mapping[str, object]:
+    """A run by name: job, job_id, queue, attempt, and schedule and slot where it has them."""
     fields: dict[str, object] = {
         "job": job.name,
         "job_id": job.id,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.queues.rig import Rig, until
+from workfleet.errors import RemoteError
 from workfleet.events import BackoffFailed, JobClaimed
 from workfleet.model.jobs import JobState
 from workfleet.model.outcome import RunPolicy
@@ -46,6 +48,32 @@ async def test_the_nearest_class_with_a_rule_decides(
         record = await rig.finished(await rig.enqueue("declines"))
     assert ran == list(range(1, runs + 1))
     assert (record.state, record.attempts_made) == (JobState.FAILED, runs)
+
+
+async def test_a_run_that_did_not_end_in_time_is_a_timeout_error(rig: Rig) -> None:
+    ran = []
+
+    async def slow(job: Any) -> None:
+        ran.append(job.attempt)
+        await asyncio.Event().wait()
+
+    rig.on(slow, policy=RunPolicy(attempts=3, timeout_ms=20, rules={"TimeoutError": None}))
+    async with rig:
+        record = await rig.finished(await rig.enqueue("slow"))
+    assert (ran, record.outcome, record.attempts_made) == ([1], "timed_out", 1)
+
+
+async def test_what_a_child_could_not_send_has_the_name_that_it_had_there(rig: Rig) -> None:
+    ran = []
+
+    async def in_a_child(job: Any) -> None:
+        ran.append(job.attempt)
+        raise RemoteError("shop.errors.Declined", "no", "")
+
+    rig.on(in_a_child, policy=RunPolicy(attempts=3, backoff=fixed("1ms"), rules={"shop.errors.Declined": None}))
+    async with rig:
+        record = await rig.finished(await rig.enqueue("in_a_child"))
+    assert (ran, record.outcome) == ([1], "failed")
 
 
 async def test_an_own_backoff_is_asked_with_the_attempt_and_the_error(rig: Rig) -> None:

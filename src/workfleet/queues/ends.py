@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec import structs
 
 from workfleet.bus import shown
+from workfleet.errors import RemoteError
 from workfleet.events import BackoffFailed, Event
 from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import Failure, JobRecord
@@ -14,6 +15,9 @@ from workfleet.model.outcome import Ended, RunPolicy
 from workfleet.model.policy import OwnBackoff, exception_name
 
 from .failures import raised
+
+_TIMED_OUT = ("TimeoutError",)
+"""What rules call a run that did not end in time."""
 
 
 class Ends:
@@ -27,14 +31,14 @@ class Ends:
         ended = raised(error)
         if ended.kind == "raised":
             if policy.rules:
-                ended = structs.replace(ended, raised=tuple(map(exception_name, type(error).__mro__)))
+                ended = structs.replace(ended, raised=_names(error))
             return self._with_own_wait(ended, error, record, policy)
         return ended
 
     def timed_out(self, record: JobRecord, policy: RunPolicy) -> Ended:
         """How a run ended that did not end in time."""
         message = f"the run did not end within its timeout of {(policy.timeout_ms or 0) / 1000:g} s"
-        ended = Ended(kind="timed_out", failure=Failure("timed_out", message, "JobTimeout"))
+        ended = Ended(kind="timed_out", failure=Failure("timed_out", message, "JobTimeout"), raised=_TIMED_OUT)
         return self._with_own_wait(ended, None, record, policy)
 
     def _with_own_wait(self, ended: Ended, error: BaseException | None, record: JobRecord, policy: RunPolicy) -> Ended:
@@ -51,3 +55,10 @@ class Ends:
         except Exception as broken:  # noqa: BLE001 - the boundary around a function of the application
             self._publish(BackoffFailed(backoff=backoff.name, name=record.name, id=record.id, error=shown(broken)))
             return ended
+
+
+def _names(error: BaseException) -> tuple[str, ...]:
+    """What rules call an exception: its class, then that class's bases. Of one that a child could not send, what it was
+    there comes first."""
+    names = tuple(map(exception_name, type(error).__mro__))
+    return (error.type_name, *names) if isinstance(error, RemoteError) else names

@@ -65,10 +65,10 @@ def test_an_instant_is_exact_to_the_millisecond() -> None:
 
 
 def test_a_key_comes_from_the_payload() -> None:
-    assert record(unique="{data.sha}").unique_key == "a"
-    assert record(unique="data.sha").unique_key == "a"
-    assert record(unique="{name}:{data.sha}").unique_key == "resize:a"
-    assert record(PLAIN, {"tenant": 7}, unique="t{data.tenant}").unique_key == "t7"
+    assert record(unique="{data.sha}").unique_key == "images/resize/a"
+    assert record(unique="data.sha").unique_key == "images/resize/a"
+    assert record(unique="{name}:{data.sha}").unique_key == "images/resize/resize:a"
+    assert record(PLAIN, {"tenant": 7}, unique="t{data.tenant}").unique_key == "worker-default/plain/t7"
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_an_option_that_is_wrong_is_told_with_the_jobs_name(options: Any, said: 
 def test_how_long_a_key_is_held_is_a_rule() -> None:
     assert record(unique="{data.sha}").unique == UniqueRule()
     made = record(unique=Unique("{data.sha}", until="started", exclusive=True))
-    assert (made.unique_key, made.unique) == ("a", UniqueRule("started", exclusive=True))
+    assert (made.unique_key, made.unique) == ("images/resize/a", UniqueRule("started", exclusive=True))
     debounced = record(unique=Unique("data.sha", on_conflict="debounce"), delay="2s")
-    assert (debounced.unique_key, debounced.unique.on_conflict, debounced.delay_ms) == ("a", "debounce", 2_000)
+    assert (debounced.unique_key, debounced.unique.on_conflict, debounced.delay_ms) == ("images/resize/a", "debounce", 2_000)
 
 
 def test_a_group_comes_from_the_payload_or_is_a_constant() -> None:

@@ -99,10 +99,14 @@ class Enqueueing:
         record.run = checks.run_overrides(options)
         record.priority = checks.priority(options.get("priority", 0))
         record.lifo = checks.flag("lifo", options.get("lifo", False))
+        if record.lifo and record.priority:
+            raise ValueError("lifo=True with a priority: jobs of one priority are first in, first out")
         record.delay_ms, record.due_ms, record.expires_after_ms, record.expires_ms = checks.times(options)
         if "unique" in options:
             record.unique = checks.unique_rule(options)
-            record.unique_key = self._unique_key(options["unique"], values)
+            key = self._unique_key(options["unique"], values)
+            # Of its queue and name: two job types never mean the same thing by the same text.
+            record.unique_key = None if key is None else f"{record.queue}/{record.name}/{key}"
         if "group" in options:
             record.group = self._group(options["group"], values)
         if "retention" in options:

@@ -45,7 +45,8 @@ class Template:
         paths = tuple(match.group(1) for match in _FIELD.finditer(text))
         for path in paths:
             if not _PATH.fullmatch(path):
-                raise ValueError(f"{{{path}}} in the key {text!r} is no path such as {{job.data.tenant}}")
+                such = "{data.tenant}" if names is not None and "data" in names else "{job.data.tenant}"
+                raise ValueError(f"{{{path}}} in the key {text!r} is no path such as {such}")
             if names is not None and path.split(".")[0] not in names:
                 raise ValueError(
                     f"{{{path}}} in the key {text!r} names no parameter; there are {', '.join(sorted(names))}"

@@ -141,14 +141,16 @@ async def test_every_enqueue_option_has_its_effect(project: Path) -> None:
     async with Client(f"sqlite:///{project}/jobs.db", app="shop") as client:
         ref = await client.enqueue(
             WELCOME(
-                Welcome(1), queue="other", id="an-id", at=at, priority=5, lifo=True, unique="u{data.user}",
+                Welcome(1), queue="other", id="an-id", at=at, priority=5, unique="u{data.user}",
                 tags=["a", "b"], metadata={"k": "v"}, attempts=9, backoff="3s", timeout="4s",
             )
         )  # fmt: skip
         record = await ref.record()
-        delayed = await (await client.enqueue(WELCOME(Welcome(2), delay="1h"))).record()
-    assert (record.queue, record.id, record.priority, record.lifo, record.unique_key) == (
-        "other", "an-id", 5, True, "u1"
+        delayed = await (await client.enqueue(WELCOME(Welcome(2), delay="1h", lifo=True))).record()
+        with pytest.raises(UsageError, match="lifo=True with a priority"):
+            await client.enqueue(WELCOME(Welcome(3), lifo=True, priority=1))
+    assert (record.queue, record.id, record.priority, record.unique_key) == (
+        "other", "an-id", 5, "other/welcome/u1"
     )  # fmt: skip
     assert (record.tags, record.metadata, record.run.attempts, record.run.timeout_ms) == (
         ("a", "b"),
@@ -158,6 +160,7 @@ async def test_every_enqueue_option_has_its_effect(project: Path) -> None:
     )
     assert record.due_ms == (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     assert delayed.due_ms - delayed.created_ms == 3_600_000
+    assert (record.lifo, delayed.lifo) == (False, True)
     assert (record.state, delayed.state) == (JobState.DELAYED, JobState.DELAYED)
 
 

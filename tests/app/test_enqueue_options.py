@@ -229,7 +229,7 @@ async def test_an_old_queue_target_takes_every_option_of_a_job() -> None:
             await fleet.schedules.trigger("make")
             await fleet.run_until_idle()
         (job,) = await fleet.jobs.list(queue="q")
-        assert (job.unique_key, job.group, job.expires_after_ms) == ("a", "acme", 3_600_000)
+        assert (job.unique_key, job.group, job.expires_after_ms) == ("q/work/a", "acme", 3_600_000)
     wrong: list[Any] = [{"group": "{tenant}"}, {"unique": "always"}, {"expires": "0s"}, {"retention": "1h"}]
     for each in wrong:
         with pytest.raises(ValueError, match=r"names no parameter|never be started|it is Retention"):

@@ -184,7 +184,7 @@ def _act_on_matching(target: Target, wish: _Wish) -> int:
         return 1
     done = 0
     if wish.yes or matched:
-        done = with_client(target, lambda client: words.on_all(client.jobs, **wish.filters))
+        done = with_client(target, lambda client: words.on_all(client.jobs, everything=True, **wish.filters))
     if wish.as_json:
         write_json({"action": wish.verb, "dry_run": False, "done": done})
     else:

@@ -29,6 +29,7 @@ class _Told:
     said: str
 
 
+_FINAL = ("stop", "recycle")
 _QUIET = _Told("quiet", "Quiet", "told to claim no more jobs")
 _UNDO = _Told(None, "Undo the instruction of", "told to go on")
 _STOP = _Told("stop", "Stop", "told to let their jobs end, and to stop")
@@ -39,7 +40,7 @@ _RECYCLE = _Told("recycle", "Recycle", "told to let their jobs end, and to be st
 def workers() -> None:
     """List the worker processes of the fleet, and quiet, stop or recycle them.
 
-    A worker hears of it at its next sign of life, within about half a minute.
+    A worker hears of it at its next sign of life, within WORKER_POLL (10 s).
 
     \b
     Examples:
@@ -93,7 +94,7 @@ def quiet(*, where: Where, ids: tuple[str, ...], everybody: bool, undo: bool, dr
 @workers.command("stop")
 @_options
 def stop(*, where: Where, ids: tuple[str, ...], everybody: bool, dry_run: bool, yes: bool) -> int:
-    """Let workers finish their jobs and end.
+    """Let workers end: their jobs have WORKER_SHUTDOWN_TIMEOUT to finish, the rest is given back.
 
     \b
     Example:
@@ -105,7 +106,7 @@ def stop(*, where: Where, ids: tuple[str, ...], everybody: bool, dry_run: bool, 
 @workers.command("recycle")
 @_options
 def recycle(*, where: Where, ids: tuple[str, ...], everybody: bool, dry_run: bool, yes: bool) -> int:
-    """Let workers finish their jobs and be started anew by their supervisors.
+    """Have workers started anew by their supervisors: their jobs have WORKER_SHUTDOWN_TIMEOUT to finish.
 
     \b
     Example:
@@ -123,6 +124,11 @@ def _tell(where: Where, ids: tuple[str, ...], told: _Told, *, everybody: bool, d
     if missing := [one for one in wanted if one not in {life.record.id for life in found}]:
         known = ", ".join(life.record.id for life in found) or "none"
         raise NotFound(f"there is no worker {', '.join(missing)}. Known workers: {known}. Nothing was done")
+    ending = [life.record.id for life in found if life.record.id in wanted and life.record.instruction in _FINAL]
+    if told.instruction not in _FINAL and ending:
+        if ids:
+            raise UsageError(f"{', '.join(ending)} was told to end already, and that cannot be taken back")
+        wanted = [one for one in wanted if one not in ending]
     if not wanted:
         write("no workers")
         return 0

@@ -4,6 +4,7 @@ This file must not know payloads: keys and groups, which are filled from them, a
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -74,6 +75,8 @@ def _exception(kind: object) -> str:
         name = exception_name(kind)
     elif isinstance(kind, str) and _CLASS_NAME.fullmatch(kind):
         name = kind.removeprefix("builtins.")
+        if "." not in name and not _is_builtin(name):
+            raise ValueError(f"retry: there is no {name!r} in Python; say where it is, such as 'shop.errors.Declined'")
     else:
         raise ValueError(
             f"retry: {kind!r} is neither an exception's class nor its name, such as 'shop.errors.Declined'"
@@ -81,6 +84,11 @@ def _exception(kind: object) -> str:
     if name in _CONTROL:
         raise ValueError(f"retry: {name} says itself what follows, so no rule can")
     return name
+
+
+def _is_builtin(name: str) -> bool:
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def instant_ms(at: object, name: str = "at") -> int:

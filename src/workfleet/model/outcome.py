@@ -109,7 +109,8 @@ def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw
         )
     if job.cancel_asked and ended.kind != "skipped":
         # Whatever else it came to: nobody wants it to run again.
-        ended = Ended(kind="cancelled", failure=ended.failure or CANCELLED.failure)
+        own = ended.failure if ended.kind in ("raised", "timed_out", "failed", "cancelled") else None
+        ended = Ended(kind="cancelled", failure=own or CANCELLED.failure)
     made, crashes, deferrals, suspicions = job.attempts_made, job.crashes, job.deferrals, job.suspicions
 
     def outcome(state: JobState, code: str, *, delay_ms: int = 0, made: int = made) -> Outcome:

@@ -119,21 +119,22 @@ class Jobs:
         """Make delayed jobs ready now."""
         return await act((await self._store()).jobs, PROMOTE, ids)
 
-    async def retry_all(self, **filters: Unpack[JobFilter]) -> int:
-        """Retry all failed jobs that match. Returns how many."""
-        return await self._act_on_all(RETRY, filters)
+    async def retry_all(self, *, everything: bool = False, **filters: Unpack[JobFilter]) -> int:
+        """Retry all failed jobs that match. Returns how many. Raises `UsageError` without any filter, unless it is told
+        `everything=True`; so do the others below."""
+        return await self._act_on_all(RETRY, filters, everything=everything)
 
-    async def cancel_all(self, **filters: Unpack[JobFilter]) -> int:
+    async def cancel_all(self, *, everything: bool = False, **filters: Unpack[JobFilter]) -> int:
         """Cancel all unfinished jobs that match. Returns how many were cancelled, or asked to end."""
-        return await self._act_on_all(CANCEL, filters)
+        return await self._act_on_all(CANCEL, filters, everything=everything)
 
-    async def delete_all(self, **filters: Unpack[JobFilter]) -> int:
+    async def delete_all(self, *, everything: bool = False, **filters: Unpack[JobFilter]) -> int:
         """Delete all jobs that match and do not run. Returns how many."""
-        return await self._act_on_all(DELETE, filters)
+        return await self._act_on_all(DELETE, filters, everything=everything)
 
-    async def promote_all(self, **filters: Unpack[JobFilter]) -> int:
+    async def promote_all(self, *, everything: bool = False, **filters: Unpack[JobFilter]) -> int:
         """Make all delayed jobs that match ready now. Returns how many."""
-        return await self._act_on_all(PROMOTE, filters)
+        return await self._act_on_all(PROMOTE, filters, everything=everything)
 
     async def check(self, verb: Verb, *ids: str) -> None:
         """Raise what `retry`, `cancel`, `delete` or `promote` would say to these ids, and do nothing."""
@@ -146,7 +147,10 @@ class Jobs:
             for job in page:
                 yield job
 
-    async def _act_on_all(self, action: Action, filters: JobFilter) -> int:
+    async def _act_on_all(self, action: Action, filters: JobFilter, *, everything: bool) -> int:
+        if not filters and not everything:
+            how = "say which, such as queue='emails', or everything=True"
+            raise UsageError(f"{action.verb}_all() without a filter is about every job: {how}")
         return await act_on_all((await self._store()).jobs, action, await self._query(filters))
 
     async def _query(self, filters: JobFilter) -> JobQuery:

@@ -125,6 +125,9 @@ class Runner:
             ended = self._cancelled(record, error)
         except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is this job's outcome
             ended = self._ends.raised(error, record, policy)
+            # What fails while it is being stopped has not failed: it runs again elsewhere.
+            if ended.kind in ("raised", "retry") and asyncio.current_task() in self._stopped:
+                ended = GIVE_BACK
         if deadline is not None:
             self._deadlines.end(deadline)
             # Code that ignores its cancellation and goes on, to whatever end, has passed its timeout all the same.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from workfleet.model.durations import format_duration
+from workfleet.model.fleet import WorkerRecord
 from workfleet.model.jobs import READY, JobRecord, JobState
 from workfleet.model.limits import Rate
 from workfleet.ports.stores import JobQuery, Store
+from workfleet.supervision.identity import is_alive
 
+_SILENT_MS = 100_000
+"""Many signs of life, also with a slow poll."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -41,8 +46,7 @@ async def _held_back(store: Store, job: JobRecord) -> list[str]:
     record, reasons = records.get(job.queue), list[str]()
     if record is not None and record.paused:
         reasons.append(f"queue {job.queue!r} to be resumed: it is paused")
-    if not any(job.queue in worker.queues for worker in await store.fleet.workers()):
-        reasons.append(f"a worker that listens to queue {job.queue!r}: none does")
+    reasons += await _no_worker(store, job.queue)
     if record is None:
         return reasons
     limits = record.limits
@@ -55,6 +59,26 @@ async def _held_back(store: Store, job: JobRecord) -> list[str]:
     if rates and not reasons:
         reasons.append(f"its turn: at most {' and '.join(map(_rate, rates))} start")
     return reasons
+
+
+async def _no_worker(store: Store, queue: str) -> list[str]:
+    """Whether no worker would claim from the queue, and why."""
+    listening = [worker for worker in await store.fleet.workers() if queue in worker.queues]
+    if not listening:
+        return [f"a worker that listens to queue {queue!r}: none does"]
+    now = await store.now_ms()
+    alive = [w for w in listening if now - w.seen_ms < _SILENT_MS and is_alive(w.identity)]
+    if not alive:
+        return [f"a worker that listens to queue {queue!r}: {_those(listening)} is gone"]
+    if all(worker.instruction is not None for worker in alive):
+        told = ", ".join(sorted({worker.instruction or "" for worker in alive}))
+        return [f"a worker that listens to queue {queue!r} and claims: {_those(alive)} was told to {told}"]
+    return []
+
+
+def _those(workers: Sequence[WorkerRecord]) -> str:
+    first = workers[0].id
+    return first if len(workers) == 1 else f"{first} and {len(workers) - 1} more"
 
 
 async def _active(store: Store, job: JobRecord, group: str | None) -> int:

@@ -49,7 +49,9 @@ async def test_an_action_takes_only_the_states_that_it_is_about(store: Store, jo
     assert await states(store) == {
         "f1": "failed", "runs": "active", "waits": "waiting", "later": "waiting", "heart": "waiting",
     }  # fmt: skip
-    assert await jobs.cancel_all() == 3
+    with pytest.raises(UsageError, match=r"cancel_all\(\) without a filter is about every job"):
+        await jobs.cancel_all()
+    assert await jobs.cancel_all(everything=True) == 3
     assert (await states(store))["runs"] == "active"
     assert await jobs.delete_all(states=[JobState.FAILED, JobState.ACTIVE], older_than="0s") == 0  # all of this instant
     assert await jobs.delete_all(states=[JobState.FAILED, JobState.ACTIVE]) == 3

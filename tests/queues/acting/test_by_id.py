@@ -69,4 +69,4 @@ async def test_a_parked_job_cannot_be_promoted(store: Store, jobs: Jobs) -> None
     await park(store)
     with pytest.raises(UsageError, match="job second is parked behind the job that runs under its unique key"):
         await jobs.promote("second")
-    assert await jobs.promote_all() == 0
+    assert await jobs.promote_all(everything=True) == 0

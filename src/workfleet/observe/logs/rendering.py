@@ -103,7 +103,13 @@ def _told(line: Line, name: str, value: object) -> bool:
     """Whether a person has read this already, or there is nothing to read."""
     if name in line.said or value is None or value is False or value == "" or value == [] or value == {}:
         return True
-    return line.event is not None and isinstance(value, str) and len(value) > _ACCIDENT and value in line.message
+    return (
+        name != "job_id"
+        and line.event is not None
+        and isinstance(value, str)
+        and len(value) > _ACCIDENT
+        and value in line.message
+    )
 
 
 def _pair(value: object) -> str:

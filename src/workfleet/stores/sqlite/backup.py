@@ -14,13 +14,14 @@ from .trouble import in_use, missing, no_folder, unavailable, unreachable
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
 
 
-def backup(path: Path, to: Path) -> None:
+def backup(path: Path | str, to: Path | str) -> None:
     """Copy the store file `path` to `to`, which is replaced as a whole, once the copy is complete and on disk.
 
     The copy is of one instant: what had been acknowledged before the call is in it. Workers go on meanwhile; the file's
     log cannot shrink until it is done. Call it in any process that does not hold `path` open by another SQLite library.
     Raises `StoreUnavailable`, and then `to` is as it was.
     """
+    path, to = Path(path), Path(to)
     if not path.exists():
         raise missing(path)
     # A log beside it belongs to a store that is in use: to replace the file under it would damage that.

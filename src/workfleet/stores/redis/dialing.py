@@ -1,0 +1,129 @@
+"""Makes connected, authenticated sockets with redis-py: TLS, unix sockets, access lists, databases, Sentinel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.sentinel import Sentinel
+from redis.exceptions import RedisError
+
+from . import trouble
+from .address import Address
+from .link import Link
+from .reconnecting import Dial
+
+
+_CONNECT_S = 5.0
+
+
+def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
+    """What connects to a server, under a client name that CLIENT LIST shows.
+
+    With Sentinel it asks for the primary each time; in a cluster, for the node that holds `slot_key`, and so all of
+    the app.
+    """
+    nodes = [(str(address.options.get("host", "127.0.0.1")), int(address.options.get("port", 6379)))]
+
+    async def dial(link: Link) -> None:
+        place: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                if address.sentinels:
+                    place = await _primary(address)
+                elif address.cluster:
+                    place, nodes[:] = await _owner(address, nodes, slot_key)
+                async with _connected(address, name, place) as connection:
+                    _hand_over(connection, link)
+        except TimeoutError:
+            raise trouble.silent(address.shown, _CONNECT_S) from None
+        except (RedisError, OSError, ValueError) as error:
+            raise trouble.unreachable(address.shown, error, address.secret) from None
+
+    return dial
+
+
+@asynccontextmanager
+async def _connected(address: Address, name: str, place: dict[str, Any]) -> AsyncIterator[AbstractConnection]:
+    """A connection that ends with the block, unless its socket was handed over."""
+    connection = _made(address, name, **place)
+    try:
+        await connection.connect()  # type: ignore[no-untyped-call]
+        yield connection
+    finally:
+        await connection.disconnect(nowait=True)
+
+
+def _made(address: Address, name: str, **place: Any) -> AbstractConnection:
+    options = {
+        "host": "127.0.0.1",
+        "port": 6379,
+        **address.options,
+        **place,
+        "client_name": name,
+        "protocol": 2,
+        "socket_timeout": _CONNECT_S,
+        "socket_connect_timeout": _CONNECT_S,
+    }
+    if "path" in options:
+        del options["host"], options["port"]
+        return UnixDomainSocketConnection(**options)
+    kind = SSLConnection if address.tls else Connection
+    return kind(**options, socket_keepalive=True)
+
+
+async def _primary(address: Address) -> dict[str, Any]:
+    """Where the primary is, as one of the sentinels says."""
+    if not address.sentinels:
+        return {}
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]
+        address.sentinels, sentinel_kwargs={"socket_timeout": 1.0, "socket_connect_timeout": 1.0, "protocol": 2}
+    )
+    try:
+        host, port = await sentinel.discover_master(address.service)
+    finally:
+        for client in sentinel.sentinels:
+            await client.aclose()
+    return {"host": host, "port": port}
+
+
+async def _owner(
+    address: Address, nodes: Sequence[tuple[str, int]], key: str
+) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    """Where the node of a key is, and all nodes for the next time, as the first says that can be reached."""
+    failed: Exception = OSError("no node of the cluster answers")
+    for host, port in nodes:
+        try:
+            async with asyncio.timeout(_CONNECT_S / 3), _connected(address, "", {"host": host, "port": port}) as asked:
+                slot = int(await _said(asked, "CLUSTER", "KEYSLOT", key))
+                ranges = await _said(asked, "CLUSTER", "SLOTS")
+        except (RedisError, OSError, TimeoutError) as error:
+            failed = error
+            continue
+        # A node that does not know its own name leaves it empty.
+        primaries = {
+            (first, last): (node[0].decode() if node[0] else host, int(node[1])) for first, last, node, *_ in ranges
+        }
+        for (first, last), (owner_host, owner_port) in primaries.items():
+            if first <= slot <= last:
+                known = dict.fromkeys((*primaries.values(), *nodes))
+                return {"host": owner_host, "port": owner_port}, list(known)
+        failed = OSError(f"no node of the cluster has slot {slot}")
+    raise failed
+
+
+async def _said(connection: AbstractConnection, *command: str) -> Any:
+    await connection.send_command(*command)
+    return await connection.read_response()
+
+
+def _hand_over(connection: AbstractConnection, link: Link) -> None:
+    """Take the socket from redis-py, which has no public way to give it. The writer must live as long as the socket:
+    when it is collected it closes what is open."""
+    writer = connection._writer
+    assert writer is not None
+    connection._writer = connection._reader = None
+    link.take(cast(asyncio.Transport, writer.transport), writer)

@@ -1,0 +1,99 @@
+-- include: parts/unique.lua
+-- New jobs: what is there already, who holds the key, and what a newcomer changes.
+-- A job as it is asked for: id, queue, name, data, opts, priority, delay, due, after, exp, lifo, group, key, rule,
+-- conflict (keep, replace, debounce), hk, keepc, keepf, spec. See `parts/job.lua`.
+
+local function earlier(one, other) return one and other and math.min(one, other) or one or other end
+
+local function insert(said, number)
+  know(said.queue, said.hk and 1 or 2)
+  local q = queue(said.queue)
+  call('HSETNX', q.meta, 'opts.maxLenEvents', q.max_events)
+  call('INCR', q.p .. 'id')
+  ripen(q)
+  local due = math.max(now + said.delay, said.due)
+  local job = {
+    q = q, id = said.id, key = q.p .. said.id, created = now, priority = said.priority, lifo = said.lifo,
+    group = said.group or '',
+    wf = {
+      v = 1, n = number, due = due ~= now and due or nil, delay = said.delay > 0 and said.delay or nil,
+      lifo = said.lifo, group = said.group, key = said.key, rule = said.rule, hk = said.hk, after = said.after,
+      exp = earlier(said.exp, said.after and now + said.after), keepc = said.keepc, keepf = said.keepf, spec = said.spec,
+    },
+  }
+  take_key(job)
+  save(job, 'name', said.name, 'data', said.data, 'opts', said.opts, 'timestamp', now,
+    'delay', math.max(due - now, 0), 'priority', said.priority)
+  if said.hk then call('SADD', q.ours .. 'queue:house', said.id) end
+  event(q, 'added', said.id, 'name', said.name)
+  put(job)
+end
+
+-- A job takes over what a newcomer says, but for its place in the order and its rule.
+local function replace(job, said, call_id)
+  local wf = job.wf
+  wf.spec, wf.keepc, wf.keepf = said.spec, said.keepc, said.keepf
+  wf.after, wf.exp = said.after, earlier(said.exp, said.after and now + said.after)
+  if not wf.by or not call_id or wf.bycall ~= call_id then
+    -- Only the last call can be repeated.
+    if wf.by then call('HDEL', base .. 'replaced', unpack(wf.by)) end
+    wf.by, wf.bycall = {}, call_id
+  end
+  wf.by[#wf.by + 1] = said.id
+  call('HSET', base .. 'replaced', said.id, job.q.name .. '\n' .. job.id)
+  if said.conflict == 'debounce' then
+    take_out(job, state_of(job))
+    local due = math.max(now + said.delay, said.due)
+    wf.due, wf.delay = due, said.delay > 0 and said.delay or nil
+    save(job, 'name', said.name, 'data', said.data, 'opts', said.opts, 'delay', math.max(due - now, 0))
+    put(job)
+  else
+    save(job, 'name', said.name, 'data', said.data, 'opts', said.opts)
+  end
+  wf_wake('queue ' .. job.q.name)
+end
+
+local function add(said, number, call_id, before, note, seen)
+  local again = seen[said.id]
+  local there = find(said.id, said.queue)
+  if there then return there.id, not again and before.created[there.id] == there.wf.n and there.wf.n ~= nil, false end
+  local took = call('HGET', base .. 'replaced', said.id)
+  if took then
+    local name, id = string.match(took, '^([^\n]*)\n(.*)$')
+    there = load(queue(name), id)
+    if there then return id, false, not again and call_id ~= nil and there.wf.bycall == call_id end
+    call('HDEL', base .. 'replaced', said.id)
+  end
+  local holding = said.key and holder(said.key)
+  if not holding then
+    insert(said, number)
+    note.created[said.id] = number
+    return said.id, true, false
+  end
+  local name = call('HGET', base .. 'key:' .. said.key, holding)
+  there = name and load(queue(name), holding)
+  if said.conflict == 'keep' or not there or there.started then return holding, false, false end
+  replace(there, said, call_id)
+  return holding, false, true
+end
+
+-- Add jobs. Returns for each: its id or whose place it takes, 1 where created, 1 where it replaced what was there.
+local function add_all(jobs, call_id)
+  local answers, seen, note = {}, {}, { created = {} }
+  local before = { created = {} }
+  local kept = call_id and call('GET', base .. 'call:' .. call_id)
+  if kept then before = cjson.decode(kept) end
+  local number = call('INCRBY', base .. 'number', #jobs) - #jobs
+  for i, said in ipairs(jobs) do
+    local id, created, replaced = add(said, number + i, call_id, before, note, seen)
+    seen[said.id], seen[id] = true, true
+    answers[i] = { id, created and 1 or 0, replaced and 1 or 0 }
+  end
+  if call_id then
+    for id, n in pairs(before.created) do note.created[id] = note.created[id] or n end
+    call('SET', base .. 'call:' .. call_id, cjson.encode(note), 'PX', NOTE_MS)
+  end
+  -- Also of what was there already: a repeat may mean that the first wake was lost too.
+  for _, said in ipairs(jobs) do wf_wake('queue ' .. said.queue) end
+  return answers
+end

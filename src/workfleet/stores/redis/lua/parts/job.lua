@@ -1,0 +1,127 @@
+-- include: parts/names.lua
+-- One job: BullMQ's fields, and ours in `wf`, a flat JSON object. What is JSON within it is text, so that nothing of it
+-- changes when the object is written again:
+--   v 1, n number, due (where it is not `timestamp`), delay asked for, lifo, group, key, rule (JSON), hk housekeeping,
+--   after and exp: expiry, keepc and keepf: own retention (JSON), spec: whatever else was said (JSON), parked, cancel,
+--   code, failure (JSON), settled (token), deferrals, suspicions, history (list of JSON), report (call),
+--   by (ids of newcomers) and bycall
+local SHOWN = {
+  'name', 'data', 'opts', 'timestamp', 'priority', 'processedOn', 'finishedOn', 'progress', 'returnvalue',
+  'failedReason', 'atm', 'stc', 'pb', 'wf',
+}
+
+local function opened(text)
+  local fine, wf = pcall(cjson.decode, text or '{"v":1}')
+  if fine and type(wf) == 'table' then return wf, false end
+  return { v = 1 }, true
+end
+
+-- A job, nil where there is none. `broken`: its `wf` cannot be read, and is left as it is.
+local function load(q, id)
+  local key = q.p .. id
+  local f = call('HMGET', key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'opts')
+  if not f[1] then return nil end
+  local wf, broken = opened(f[5])
+  local lifo = wf.lifo or (not wf.n and f[7] and string.find(f[7], '"lifo":true', 1, true) ~= nil)
+  return {
+    q = q, id = id, key = key, created = tonumber(f[1]), priority = tonumber(f[2]) or 0, started = f[3],
+    finished = f[4], deid = f[6], wf = wf, broken = broken, lifo = lifo, group = wf.group or '',
+  }
+end
+
+local function save(job, ...)
+  if job.broken then
+    if select('#', ...) > 0 then call('HSET', job.key, ...) end
+  else
+    call('HSET', job.key, 'wf', cjson.encode(job.wf), ...)
+  end
+end
+
+local function due_of(job) return job.wf.due or job.created end
+
+-- Its place among the ready: as text, smaller is served sooner. Last in first out, then by priority and first in.
+local function place(job)
+  local due, n = due_of(job), job.wf.n or 0
+  if job.lifo and job.priority == 0 then return string.format('0%016.0f%016.0f', 1e15 - due, 1e15 - n) end
+  return string.format('1%07.0f%016.0f%016.0f', job.priority, due, n)
+end
+
+-- Where a job is: membership says it, as in BullMQ. The second value: it is ready and in its group's set.
+local function state_of(job)
+  local q, id = job.q, job.id
+  if job.finished then
+    if call('ZSCORE', q.p .. 'completed', id) then return 'completed' end
+    if call('ZSCORE', q.p .. 'failed', id) then return 'failed' end
+  end
+  local score = call('ZSCORE', q.delayed, id)
+  if score then
+    if job.group ~= '' and not job.wf.parked and tonumber(score) == FAR then
+      return job.priority > 0 and 'prioritized' or 'waiting', true
+    end
+    return 'delayed'
+  end
+  if call('ZSCORE', q.prioritized, id) then return 'prioritized' end
+  if call('LPOS', q.active, id) then return 'active' end
+  if call('ZSCORE', q.p .. 'waiting-children', id) then return 'waiting-children' end
+  return 'waiting'
+end
+
+-- The queue of a job by its id, nil where it is in none. `hint`: look there first.
+local function locate(id, hint)
+  if hint and hint ~= '' and call('EXISTS', prefix .. hint .. ':' .. id) == 1 then return hint end
+  local keys, names = {}, {}
+  for name in pairs(known_queues()) do
+    names[#names + 1] = name
+    keys[#keys + 1] = prefix .. name .. ':' .. id
+  end
+  if #keys == 0 or call('EXISTS', unpack(keys)) == 0 then return nil end
+  for i, key in ipairs(keys) do
+    if call('EXISTS', key) == 1 then return names[i] end
+  end
+end
+
+local function find(id, hint)
+  local name = locate(id, hint)
+  return name and load(queue(name), id)
+end
+
+-- Our claim on a job: lease end, token, holder; nothing where it is not ours.
+local function claim_of(q, id)
+  local text = call('HGET', q.claims, id)
+  if not text then return nil end
+  local till, token, holder = string.match(text, '^(%d+)\n([^\n]*)\n([^\n]*)\n')
+  return tonumber(till), token, holder
+end
+
+-- A lock as BullMQ's workers know it, and our note of it.
+local function lock(q, id, token, lease_ms, holder, group)
+  call('SET', q.p .. id .. ':lock', token, 'PX', math.max(lease_ms, 1))
+  call('HSET', q.claims, id, (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or ''))
+end
+
+-- The queue in which a claim still holds; nil for a stale one. It holds beyond its lease, until another one is made.
+local function holds_in(q, id, token)
+  local locked = call('GET', q.p .. id .. ':lock')
+  if locked then return locked == token end
+  local _, ours = claim_of(q, id)
+  return ours == token and call('LPOS', q.active, id) ~= false
+end
+local function held_in(id, token, hint)
+  if hint and hint ~= '' and holds_in(queue(hint), id, token) then return queue(hint) end
+  for name in pairs(known_queues()) do
+    if name ~= hint and holds_in(queue(name), id, token) then return queue(name) end
+  end
+end
+
+-- What the caller reads of a job: queue, id, state, token, lease end, then SHOWN.
+local function row(q, id)
+  local fields = call('HMGET', q.p .. id, unpack(SHOWN))
+  if not fields[4] then return false end
+  local wf = opened(fields[14])
+  local state = state_of({
+    q = q, id = id, finished = fields[7], priority = tonumber(fields[5]) or 0, group = wf.group or '', wf = wf,
+  })
+  local till, token
+  if state == 'active' then till, token = claim_of(q, id) end
+  return { q.name, id, state, token or false, till or false, fields }
+end

@@ -1,0 +1,149 @@
+-- include: parts/job.lua
+-- The ready and the delayed jobs of a queue, in their order.
+
+local function mark(q)
+  if not q.marked and not q.paused then
+    q.marked = true
+    call('ZADD', q.marker, 0, '0')
+  end
+end
+
+local function place_at(q, id)
+  local job = load(q, id)
+  return job and place(job) or ''
+end
+
+-- How many of `count` steps, counted from 0, come before the first that is `beyond`; steps are in order.
+local function steps_before(count, beyond)
+  local low, high = 0, count
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if beyond(middle) then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- Into `wait`, which is served from its end: mostly to its head, else to where its place is.
+local function into_wait(q, id, mine)
+  if q.newest and q.newest < mine then
+    q.newest = mine
+    call('LPUSH', q.wait, id)
+    return
+  end
+  local length = call('LLEN', q.wait)
+  local sooner = steps_before(length, function(at) return place_at(q, call('LINDEX', q.wait, at)) < mine end)
+  if sooner == 0 then
+    q.newest = mine
+    call('LPUSH', q.wait, id)
+  elseif sooner == length then
+    call('RPUSH', q.wait, id)
+  elseif length - sooner <= 100 then
+    local popped = call('RPOP', q.wait, length - sooner)
+    local again = { id }
+    for i = #popped, 1, -1 do again[#again + 1] = popped[i] end
+    call('RPUSH', q.wait, unpack(again))
+  else
+    call('LINSERT', q.wait, 'BEFORE', call('LINDEX', q.wait, sooner), id)
+  end
+end
+
+-- Into `prioritized`: after the last of its priority, else between its neighbours, who move up where there is no room.
+local function into_prioritized(q, job, mine)
+  local key, low = q.prioritized, job.priority * 2 ^ 32
+  local high = low + 2 ^ 32 - 1
+  local last = call('ZREVRANGEBYSCORE', key, high, low, 'WITHSCORES', 'LIMIT', 0, 1)
+  if #last == 0 or place_at(q, last[1]) < mine then
+    local score = low + call('INCR', q.p .. 'pc') % 2 ^ 32
+    call('ZADD', key, math.max(score, (tonumber(last[2]) or low) + 1), job.id)
+    return
+  end
+  local first, count = call('ZCOUNT', key, '-inf', '(' .. string.format('%.0f', low)), call('ZCOUNT', key, low, high)
+  local at = first + steps_before(count, function(i)
+    return place_at(q, call('ZRANGE', key, first + i, first + i)[1]) > mine
+  end)
+  local after = tonumber(call('ZRANGE', key, at, at, 'WITHSCORES')[2])
+  local before = at > first and tonumber(call('ZRANGE', key, at - 1, at - 1, 'WITHSCORES')[2]) or low - 1
+  if after - before < 2 then
+    for i = first + count - 1, at, -1 do call('ZINCRBY', key, 1, call('ZRANGE', key, i, i)[1]) end
+    after = after + 1
+  end
+  call('ZADD', key, after - 1, job.id)
+end
+
+-- A job of a group is ready in its group's set; for BullMQ it is delayed.
+local function group_ready(q, group) return q.ours .. 'group:' .. group .. ':ready' end
+local function into_group(q, job, mine)
+  call('ZADD', q.delayed, FAR, job.id)
+  call('ZADD', q.groups, 0, job.group)
+  call('ZADD', group_ready(q, job.group), 0, mine .. job.id)
+end
+local function out_of_group(q, job, member)
+  local ready = group_ready(q, job.group)
+  call('ZREM', q.delayed, job.id)
+  call('ZREM', ready, member or (place(job) .. job.id))
+  if call('EXISTS', ready) == 0 then call('ZREM', q.groups, job.group) end
+end
+
+local function into_delayed(q, job)
+  local due = due_of(job)
+  local low = due * 4096
+  local last = call('ZREVRANGEBYSCORE', q.delayed, low + 4095, low, 'WITHSCORES', 'LIMIT', 0, 1)
+  call('ZADD', q.delayed, last[2] and math.min(tonumber(last[2]) + 1, low + 4095) or low, job.id)
+  if job.started then call('SADD', q.again, job.id) end
+  if not q.paused then
+    local first = call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')
+    call('ZADD', q.marker, math.floor(tonumber(first[2]) / 4096), '1')
+  end
+end
+
+-- A job is ready, at its place.
+local function enlist(job, was)
+  local q, mine = job.q, place(job)
+  if job.group ~= '' then into_group(q, job, mine)
+  elseif job.priority > 0 then into_prioritized(q, job, mine)
+  else into_wait(q, job.id, mine) end
+  mark(q)
+  if was then event(q, 'waiting', job.id, 'prev', was) else event(q, 'waiting', job.id) end
+end
+
+-- A job that nobody runs is where it belongs now: parked, delayed or ready.
+local function put(job, was)
+  local q = job.q
+  if job.wf.parked then
+    call('ZADD', q.delayed, FAR, job.id)
+    if job.started then call('SADD', q.again, job.id) end
+    event(q, 'delayed', job.id, 'delay', due_of(job))
+  elseif due_of(job) > now then
+    into_delayed(q, job)
+    event(q, 'delayed', job.id, 'delay', due_of(job))
+  else
+    enlist(job, was)
+  end
+end
+
+-- Out of wherever it waits.
+local function take_out(job, state, grouped)
+  local q = job.q
+  if grouped then out_of_group(q, job)
+  elseif state == 'delayed' then
+    call('ZREM', q.delayed, job.id)
+    call('SREM', q.again, job.id)
+  elseif state == 'waiting' then call('LREM', q.wait, 1, job.id)
+  else call('ZREM', q.p .. state, job.id) end
+end
+
+-- What is due becomes ready.
+local function ripen(q)
+  if q.ripe then return end
+  q.ripe = true
+  local due = call('ZRANGEBYSCORE', q.delayed, '-inf', (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
+  for _, id in ipairs(due) do
+    call('ZREM', q.delayed, id)
+    call('SREM', q.again, id)
+    local job = load(q, id)
+    if job then
+      call('HSET', job.key, 'delay', 0)
+      enlist(job, 'delayed')
+    end
+  end
+end

@@ -1,0 +1,90 @@
+"""The Redis store, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from workfleet.clock import SystemClock
+from workfleet.ids import new_token
+from workfleet.ports.clock import Clock
+
+from ..wakes import Wakes
+from .address import Address, parse
+from .connection import Connection
+from .dialing import dialer
+from .fleet import RedisFleet
+from .keys import RedisKeys
+from .layout import Layout
+from .listening import Listener
+from .locks import RedisLocks
+from .preflight import check_server
+from .schedules import RedisSchedules
+from .session import Session
+
+_CHECKED_MS = 86_400_000
+
+
+class RedisStore:
+    """A `Store` on a Redis or Valkey server. Its time is the server's.
+
+    It has two connections: one for all commands, and one that hears what other processes change.
+    """
+
+    def __init__(self, address: Address, session: Session, listener: Listener) -> None:
+        self.url, self.app = address.shown, session.app
+        self._session, self._listener = session, listener
+        self.schedules = RedisSchedules(session)
+        self.locks = RedisLocks(session)
+        self.keys = RedisKeys(session)
+        self.fleet = RedisFleet(session)
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        app: str,
+        clock: Clock,
+        prefix: str | None = None,
+        test_now_ms: Callable[[], int] | None = None,
+    ) -> RedisStore:
+        """Connect to a server. It belongs to the running event loop.
+
+        `clock` is what `wait` waits by. `prefix` begins the keys of queues (the app's name). `test_now_ms` replaces the
+        server's time, for tests. Raises `ConfigError` for a URL that cannot be read, `StoreUnavailable` when the
+        server cannot be reached or must not be used.
+        """
+        address = parse(url)
+        layout = Layout(app, prefix=prefix, cluster=address.cluster)
+        dial = dialer(address, name=f"workfleet:{quote(app, safe='')}", slot_key=layout.app("schedules"))
+        # Sockets are about real time, also where a test moves the clock.
+        real = SystemClock()
+        connection = Connection(dial, store=address.shown, clock=real)
+        session = Session(app, layout, connection, Wakes(clock), sender=new_token(), test_now_ms=test_now_ms)
+        listener = Listener(
+            dial, session.wakes, channel=session.channel, sender=session.sender, store=address.shown, clock=real
+        )
+        try:
+            await check_server(connection, address.shown)
+            await listener.start()
+        except BaseException:
+            await listener.close()
+            await connection.close()
+            raise
+        return cls(address, session, listener)
+
+    async def now_ms(self) -> int:
+        given = self._session.now()
+        if given:
+            return int(given)
+        seconds, micros = await self._session.connection.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def check(self) -> None:
+        """Write one key, as a claim does."""
+        await self._session.connection.command("SET", self._session.layout.app("checked"), 1, "PX", _CHECKED_MS)
+
+    async def close(self) -> None:
+        await self._listener.close()
+        await self._session.connection.close()

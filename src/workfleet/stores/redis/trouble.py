@@ -1,0 +1,92 @@
+"""What a server, redis-py or the network says, as `StoreUnavailable`: what it means, what to do, and no secret."""
+
+from __future__ import annotations
+
+import re
+
+from workfleet.errors import StoreUnavailable
+
+# Before Redis 7 an error inside a script is wrapped: "ERR Error running script (…): @user_script:1: -READONLY You …".
+_CODE = re.compile(r"(?:^|: -)([A-Z]+) ")
+
+NOSCRIPT = "NOSCRIPT"
+_MEANS = {
+    "READONLY": ("the server is a read-only replica", "It is asked again until it, or another one, is the primary"),
+    "OOM": (
+        "the server is out of memory (maxmemory) and refuses to write",
+        "Give it more memory, or delete finished jobs with shorter retention",
+    ),
+    "LOADING": ("the server is loading its data", "It is asked again until it is ready"),
+    "MASTERDOWN": ("the server is a replica that has lost its primary", "It is asked again"),
+    "CLUSTERDOWN": ("the cluster is down", "It is asked again"),
+    "TRYAGAIN": ("the cluster is moving the keys of this app", "It is asked again"),
+    "MOVED": ("the server is a node of a cluster", "Write redis+cluster:// instead of redis://"),
+    "CROSSSLOT": ("the server is a node of a cluster", "Write redis+cluster:// instead of redis://"),
+    "MISCONF": ("the server cannot save its data and refuses to write", "Look at the server's log and disk"),
+    "NOREPLICAS": ("the server has too few replicas in reach and refuses to write", "It is asked again"),
+    "BUSY": ("the server is busy with a script of somebody", "It is asked again; SCRIPT KILL on the server ends it"),
+    "UNBLOCKED": ("the server became a replica", "It is asked again"),
+    "NOAUTH": ("the server wants a password", "Check the user and the password in the store's URL"),
+    "WRONGPASS": ("the server refuses the user or the password", "Check them in the store's URL"),
+    "NOPERM": (
+        "the user lacks a right on the server",
+        "Give its access list what the documentation of the store names",
+    ),
+}
+_GONE = frozenset({"READONLY", "UNBLOCKED", "NOAUTH", "MASTERDOWN"})
+"""After these another server may be the right one: the connection is made anew."""
+
+
+def code_of(said: str) -> str:
+    """The code at the front of a server's error, or within that of a script."""
+    found = _CODE.search(said)
+    return found[1] if found else ""
+
+
+def wants_new_connection(code: str) -> bool:
+    """Whether the server that said so is not, or no longer, the one to talk to."""
+    return code in _GONE
+
+
+def refused(store: str, said: str) -> StoreUnavailable:
+    """The server answered a command with an error."""
+    code = code_of(said)
+    if code in _MEANS:
+        reason, advice = _MEANS[code]
+        return StoreUnavailable(store, f"{reason} ({code})", advice)
+    if "max number of clients" in said:
+        return StoreUnavailable(store, "the server has as many clients as it allows", "Raise its maxclients")
+    return StoreUnavailable(store, f"the server refused a command: {said}")
+
+
+def lost(store: str, error: Exception | None) -> StoreUnavailable:
+    """The connection ended while calls were waiting: what was sent may have happened."""
+    return StoreUnavailable(store, f"the connection was lost ({error or 'closed by the server'})")
+
+
+def silent(store: str, seconds: float) -> StoreUnavailable:
+    """The server holds the connection and says nothing."""
+    return StoreUnavailable(store, f"it did not answer within {seconds:g} s")
+
+
+def closed(store: str) -> StoreUnavailable:
+    """A call after `close()`."""
+    return StoreUnavailable(store, "it was closed by this process")
+
+
+def unreachable(store: str, error: Exception, secret: str | None) -> StoreUnavailable:
+    """No connection can be made."""
+    said = str(error) or type(error).__name__
+    if secret:
+        said = said.replace(secret, "***")
+    if "max number of clients" in said:
+        return refused(store, said)
+    # redis-py turns the codes of the handshake into exceptions of its own.
+    kind = type(error).__name__
+    if kind in ("AuthenticationError", "AuthenticationWrongNumberOfArgsError"):
+        return refused(store, "WRONGPASS " + said)
+    if kind == "NoPermissionError":
+        return refused(store, "NOPERM " + said)
+    if kind == "BusyLoadingError":
+        return refused(store, "LOADING " + said)
+    return StoreUnavailable(store, f"it cannot be reached ({said})", "Check the store's URL, and that the server runs")

@@ -1,0 +1,64 @@
+-- include: parts/ending.lua
+-- What an operator does to jobs. Asked: what (cancel, retry, promote, delete), ids; for cancel: failure (JSON), reason.
+-- Returns an answer for each id (cancel: a word; else 1 or 0), and the topics that woke.
+local FINISHED = { completed = true, failed = true }
+local operations = {}
+
+function operations.cancel(job)
+  if not job then return 'missing' end
+  local state, grouped = state_of(job)
+  if FINISHED[state] then return 'finished' end
+  if state == 'active' then
+    job.wf.cancel = true
+    save(job)
+    wf_wake('cancels')
+    return 'asked'
+  end
+  take_out(job, state, grouped)
+  job.wf.code, job.wf.failure = 'cancelled', asked.failure
+  finish(job, 'failed', 'failedReason', asked.reason)
+  event(job.q, 'failed', job.id, 'failedReason', asked.reason, 'prev', state)
+  return 'cancelled'
+end
+
+function operations.retry(job)
+  if not job or state_of(job) ~= 'failed' then return 0 end
+  local wf = job.wf
+  local holding = wf.key and holder(wf.key)
+  if holding and holding ~= job.id then return 0 end
+  ripen(job.q)
+  call('ZREM', job.q.p .. 'failed', job.id)
+  unclass(job, 'failed')
+  for _, field in ipairs({ 'exp', 'deferrals', 'suspicions', 'cancel', 'code', 'failure', 'report' }) do wf[field] = nil end
+  wf.due, job.started, job.finished = now, nil, nil
+  take_key(job)
+  call('HDEL', job.key, 'processedOn', 'finishedOn', 'failedReason', 'returnvalue', 'progress', 'stc', 'pb')
+  save(job, 'atm', 0, 'delay', 0)
+  put(job, 'failed')
+  wf_wake('queue ' .. job.q.name)
+  return 1
+end
+
+function operations.promote(job)
+  if not job or state_of(job) ~= 'delayed' or job.wf.parked then return 0 end
+  ripen(job.q)
+  if state_of(job) ~= 'delayed' then return 0 end
+  take_out(job, 'delayed')
+  job.wf.due = now
+  save(job, 'delay', 0)
+  put(job, 'delayed')
+  wf_wake('queue ' .. job.q.name)
+  return 1
+end
+
+function operations.delete(job)
+  if not job then return 0 end
+  local state, grouped = state_of(job)
+  if state == 'active' then return 0 end
+  discard(job, state, grouped)
+  return 1
+end
+
+local answers = {}
+for i, id in ipairs(asked.ids) do answers[i] = operations[asked.what](find(id)) end
+return { answers, wf_woken(ARGV[2], ARGV[3]) }

@@ -1,0 +1,38 @@
+-- include: parts/claiming.lua
+-- Moves active jobs of dead owners to a new claim. Asked: claim (worker, token, lease_ms), limit, workers (or nothing).
+-- Returns the rows. A job that a BullMQ worker ran is an orphan when it has no lock.
+local rows = held_by(asked.claim.token)
+if #rows > 0 then return rows end
+local dead = {}
+for _, worker in ipairs(asked.workers or {}) do dead[worker] = true end
+
+local orphans = {}
+for name in pairs(known_queues()) do
+  local q, there = queue(name), {}
+  for _, id in ipairs(call('LRANGE', q.active, 0, -1)) do
+    there[id] = true
+    local till, _, holder = claim_of(q, id)
+    if not till and not asked.workers and call('EXISTS', q.p .. id .. ':lock') == 0 then till = 0 end
+    if till and (asked.workers and dead[holder] or not asked.workers and till <= now) then
+      local job = load(q, id)
+      if job then orphans[#orphans + 1] = { q = q, id = id, till = till, n = job.wf.n or 0, group = job.group } end
+    end
+  end
+  -- What a BullMQ worker took back is not ours any more.
+  for _, id in ipairs(call('HKEYS', q.claims)) do
+    if not there[id] then call('HDEL', q.claims, id) end
+  end
+end
+table.sort(orphans, function(one, other)
+  if one.till ~= other.till then return one.till < other.till end
+  return one.n < other.n
+end)
+
+for i = 1, math.min(asked.limit, #orphans) do
+  local it = orphans[i]
+  lock(it.q, it.id, asked.claim.token, asked.claim.lease_ms, asked.claim.worker, it.group)
+  event(it.q, 'stalled', it.id)
+  rows[i] = row(it.q, it.id)
+end
+remember(asked.claim.token, rows)
+return rows

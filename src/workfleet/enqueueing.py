@@ -143,6 +143,8 @@ class Enqueueing:
 
     def _unique_key(self, unique: str | Unique, values: Mapping[str, object]) -> str | None:
         key = self._filled("unique", unique if isinstance(unique, str) else unique.key, values, constant=False)
+        if key is not None and ("\0" in key or (not key.isascii() and _unwritable(key))):
+            raise ValueError(f"unique: the key {key[:20]!r}… is not text that a store can keep")
         if key is not None and len(key) > _LONGEST_KEY:
             raise ValueError(f"unique: the key {key[:20]!r}… has {len(key):,} characters, at most {_LONGEST_KEY:,}")
         return key
@@ -162,6 +164,14 @@ class Enqueueing:
             template = Template.parse(text, ("data", "name"), constant=constant)
             self._templates[text, constant] = template
         return None if values["data"] is _NO_PAYLOAD else template.fill(values)
+
+
+def _unwritable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _ignored(_job: NewJob[Any], _record: JobRecord) -> None:

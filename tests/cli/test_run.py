@@ -39,6 +39,19 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
+def test_until_idle_waits_for_no_paused_queue_and_says_what_stays(shop: Project) -> None:
+    assert shop("enqueue", "greetings", "greet", '{"name": "Ada"}').code == 0
+    assert shop("queues", "pause", "greetings").code == 0
+    code, out, err = shop("run", "--until-idle")
+    told = [json.loads(line) for line in err.splitlines() if "work_left" in line]
+    assert code == 0
+    assert [(one["message"], one["level"]) for one in told] == [
+        ("queue greetings is paused: 1 of its jobs stay behind", "warning")
+    ]
+    assert shop("queues", "resume", "greetings").code == 0
+    assert shop("run", "--until-idle").out.startswith("1 done, 0 failed")
+
+
 def test_the_summary_counts_and_names_what_failed(shop: Project) -> None:
     for name, payload, job_id in (
         ("greet", '{"name": "Ada"}', "g"),

@@ -46,7 +46,7 @@ async def test_a_job_arrives_as_it_was_written(database: Database, tmp_path: Pat
         one, two, three, four = [record for record in await rig.store.jobs.get(ids) if record is not None]
     assert (one.id, one.priority, one.tags, one.metadata) == ("mine", 3, ("a",), {"k": "v\u00e9"})
     assert (one.run.attempts, one.run.timeout_ms, one.state) == (7, 9_000, JobState.PRIORITIZED)
-    assert (two.lifo, two.unique_key, two.due_ms) == (True, "n2", int(at.timestamp() * 1000))
+    assert (two.lifo, two.unique_key, two.due_ms) == (True, "numbers/count/n2", int(at.timestamp() * 1000))
     assert [job.queue for job in (one, two, three, four)] == ["numbers", "numbers", "elsewhere", "the-default"]
     assert [job.payload for job in (one, two, three, four)] == [b"1", b"2", b"3", b"4"]
 
@@ -134,13 +134,15 @@ async def test_what_was_moved_but_not_deleted_is_not_enqueued_again(database: Da
 
 
 async def test_a_row_that_cannot_be_read_stays_and_stands_in_nobodys_way(database: Database, tmp_path: Path) -> None:
-    ids = database.add([COUNT(number) for number in range(7)])
+    ids = database.add([COUNT(number) for number in range(9)])
     broken = {
         0: "job = '{'",
         1: """job = '{"payload":1,"record":{"id":"x","queue":"numbers","name":"count"}}'""",
         2: """job = replace(job, '"name":"count"', '"name":3')""",
         3: """job = replace(job, '"name":"count"', '"name":"count","priority":-4')""",
         4: """queue = 'a:b'""",
+        5: """job = replace(job, '"name":"count"', '"name":"count","unique":{"window_ms":1180591620717411303424}')""",
+        6: """job = replace(job, '"name":"count"', '"name":"count","run":{"attempts":-3}')""",
     }
     for number, change in broken.items():
         database.execute(f"UPDATE workfleet_outbox SET {change} WHERE id = '{ids[number]}'")
@@ -148,11 +150,11 @@ async def test_a_row_that_cannot_be_read_stays_and_stands_in_nobodys_way(databas
         async with rig.serving():
             await until(lambda: rig.relay.leftovers.refused)
             late = database.add([COUNT(8)])
-            await until(lambda: len(database.rows()) == 5)
-        assert {job.id for job in await rig.stored()} == {*ids[5:], *late}
+            await until(lambda: len(database.rows()) == 7)
+        assert {job.id for job in await rig.stored()} == {*ids[7:], *late}
         told = rig.told(OutboxRowRefused)
-        assert [event.id for event in told] == ids[:5]
-        assert rig.relay.leftovers == Leftovers(refused=5)
+        assert [event.id for event in told] == ids[:7]
+        assert rig.relay.leftovers == Leftovers(refused=7)
     rows = database.rows("SELECT id, error FROM workfleet_outbox ORDER BY position")
     assert rows == [(event.id, event.reason) for event in told]
     expected = [
@@ -161,6 +163,8 @@ async def test_a_row_that_cannot_be_read_stays_and_stands_in_nobodys_way(databas
         "ValidationError",
         "ValueError: its priority",
         "ValueError: queue",
+        "ValueError: one of its numbers",
+        "ValueError: one of its numbers",
     ]
     for (_, reason), start in zip(rows, expected, strict=True):
         assert reason.startswith(start), reason

@@ -129,3 +129,17 @@ async def test_a_large_payload_is_written_once(sqlite: SqliteStore, path: Path) 
         await sqlite.jobs.settle([Settlement(record.claim, Outcome(state=JobState.WAITING, code="given_back"))])
     assert record.payload == payload
     assert log.stat().st_size - before < 1_000_000
+
+
+async def test_large_payloads_are_claimed_with_the_others(sqlite: SqliteStore) -> None:
+    """They are read row by row: all of them in one text could be more than SQLite can make."""
+    large = b'"' + b'\\"' * 100_000 + b'"'
+    payloads = [b"1", large, b'"x"', large, b"null"]
+    await sqlite.jobs.enqueue([job(f"j{n}", payload=payload) for n, payload in enumerate(payloads)])
+    claimed = await claim(sqlite, "t1")
+    assert [(record.id, record.payload) for record in claimed] == [(f"j{n}", p) for n, p in enumerate(payloads)]
+    outcome = [
+        Settlement(record.claim, decide(Ended(kind="returned", result=b"1"), record, RunPolicy(), now_ms=1, draw=0.5))
+        for record in claimed
+    ]
+    assert (await sqlite.jobs.settle(outcome)).applied == [True] * 5

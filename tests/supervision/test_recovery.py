@@ -24,6 +24,7 @@ class Yard:
     def __init__(self) -> None:
         self.clock, self.store, self.published = SteppingClock(), fake_store(), Published()
         self.alive: set[int] = {1}
+        self.steady = True
         self.register("me", pid=1)
         self.reaper = Reaper(
             self.store,
@@ -34,6 +35,7 @@ class Yard:
             max_crashes=3,
             clock=self.clock,
             publish=self.published.append,
+            steady=lambda: self.steady,
         )
 
     def register(self, worker: str, *, pid: int, seen_ms: int = 90_000_000) -> None:
@@ -192,6 +194,18 @@ async def test_after_an_outage_keepers_have_a_poll_to_renew_before_leases_are_ju
     await yard.clock.run(yard.reaper, 10)
     assert yard.states() == {"a": ("active", 0)}
     assert len(yard.published.of(StoreTrouble)) == 1
+    await yard.clock.run(yard.reaper, 10)
+    assert yard.states() == {"a": ("waiting", 1)}
+
+
+async def test_while_the_store_takes_no_writes_no_lease_is_judged(yard: Yard) -> None:
+    """Reads go on while somebody holds the store's lock, so nothing fails here; but keepers cannot renew."""
+    yard.store.jobs.add("a", worker="w")
+    yard.store.jobs.expired.add("a")
+    yard.steady = False
+    await yard.clock.run(yard.reaper, 20)
+    assert yard.states() == {"a": ("active", 0)}
+    yard.steady = True
     await yard.clock.run(yard.reaper, 10)
     assert yard.states() == {"a": ("waiting", 1)}
 

@@ -26,6 +26,9 @@ from .policies import milliseconds
 
 _LEASE_MS = 10_000
 _PROBE_EVERY_S, _PROBE_AGAIN_S, _PROBE_LIMIT_S = 10.0, 1.0, 5.0
+_SLOW_S = 1.5
+_STEADY_S = 8.0
+"""Longer than the longest wait between two tries of a call that is insisted on."""
 
 
 def health_queue(app: str) -> str:
@@ -84,6 +87,12 @@ class StoreProbe:
         self.ok_at_ms: int | None = None
         """When it last worked, in milliseconds of the monotonic clock."""
         self.error: str | None = None
+        self._well_since = float("-inf")
+
+    @property
+    def steady(self) -> bool:
+        """Whether it has worked for a while: long enough for whoever waited for the store to have had its chance."""
+        return self.error is None and self._clock.monotonic() - self._well_since >= _STEADY_S
 
     async def serve(self) -> None:
         while True:
@@ -91,11 +100,15 @@ class StoreProbe:
             await self._clock.sleep(_PROBE_EVERY_S if self.error is None else _PROBE_AGAIN_S)
 
     async def once(self) -> None:
-        """One round trip."""
+        """One round trip. A slow one is trouble as well: somebody held the store's lock."""
+        asked, failed = self._clock.monotonic(), self.error is not None
         try:
             async with asyncio.timeout(_PROBE_LIMIT_S):
                 await claim_round_trip(self._store, self._queue, self._clock)
         except (StoreUnavailable, TimeoutError) as error:
             self.error = str(error) or f"no answer within {_PROBE_LIMIT_S:g} s"
         else:
-            self.error, self.ok_at_ms = None, int(self._clock.monotonic() * 1000)
+            now = self._clock.monotonic()
+            self.error, self.ok_at_ms = None, int(now * 1000)
+            if failed or now - asked > _SLOW_S:
+                self._well_since = now

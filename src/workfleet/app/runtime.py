@@ -238,6 +238,7 @@ class Runtime:
             max_crashes=core.max_crashes,
             clock=self.clock,
             publish=self.bus.publish,
+            steady=lambda: self.probe.steady,
         )
 
     def _make_exchange(self, table: HandlerTable) -> Exchange:

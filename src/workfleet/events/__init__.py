@@ -10,6 +10,7 @@ from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTroubl
 from .pools import ChildDied, ChildPrinted, ChildReplaced, ChildStarted, PoolFailed, PoolScaled
 from .process import (
     Declared,
+    IdleWaits,
     ServiceRestarted,
     SettingIgnored,
     SubscriberFailed,
@@ -20,6 +21,7 @@ from .process import (
     WorkerStarting,
     WorkerStopped,
     WorkerStuck,
+    WorkLeft,
 )
 from .schedules import ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable
 
@@ -33,6 +35,7 @@ __all__ = [
     "Declared",
     "Event",
     "HealthChanged",
+    "IdleWaits",
     "JobClaimed",
     "JobEnqueued",
     "JobLogged",
@@ -58,6 +61,7 @@ __all__ = [
     "SettingIgnored",
     "StoreTrouble",
     "SubscriberFailed",
+    "WorkLeft",
     "WorkerDied",
     "WorkerDraining",
     "WorkerInstructed",

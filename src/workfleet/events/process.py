@@ -85,6 +85,24 @@ class ServiceRestarted(Event, frozen=True, kw_only=True):
     delay_ms: int
 
 
+class IdleWaits(Event, frozen=True, kw_only=True):
+    """`--until-idle` has nothing to run, and something is not done yet."""
+
+    wire_name: ClassVar[str] = "worker.waits"
+    text: ClassVar[str] = "not idle yet: {what}"
+    what: str
+
+
+class WorkLeft(Event, frozen=True, kw_only=True):
+    """`--until-idle` ends, and a paused queue has jobs."""
+
+    wire_name: ClassVar[str] = "worker.work_left"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "queue {queue} is paused: {count} of its jobs stay behind"
+    queue: str
+    count: int
+
+
 class SettingIgnored(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "setting.ignored"
     level: ClassVar[Level] = "warning"

@@ -99,7 +99,9 @@ class Relay:
         bad = {refusal.row.key for refusal in refused}
         good = [row for row in rows if row.key not in bad]
         if records:
-            await self._enqueue(records)
+            refused += await self._enqueue_all(records, good)
+            bad = {refusal.row.key for refusal in refused}
+            good = [row for row in good if row.key not in bad]
             self._moved.update(row.key for row in good)
         await self.source.finish(good, refused)
         self._moved.clear()
@@ -119,6 +121,19 @@ class Relay:
             except Unreadable as error:
                 refused.append(Refusal(row, str(error)))
         return records, refused
+
+    async def _enqueue_all(self, records: list[JobRecord], rows: Sequence[Row]) -> list[Refusal]:
+        """Enqueue them; returns what the store cannot take, which must not hold up the others."""
+        try:
+            await self._enqueue(records)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: a row is whatever somebody wrote into a table
+            by_id = {row.id: row for row in rows}
+            if len(records) == 1:
+                return [Refusal(by_id[records[0].id.encode()], f"{type(error).__name__}: {error}")]
+            return [refusal for record in records for refusal in await self._enqueue_all([record], rows)]
+        return []
 
     async def _enqueue(self, records: list[JobRecord]) -> None:
         # The same rows make the same call: a repeat after a kill is answered as the first one was.

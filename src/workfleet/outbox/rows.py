@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -12,6 +14,7 @@ from .schema import VERSION
 
 _LONGEST_REASON = 500
 _LAST_MS = 2**53
+_LONGEST_KEY = 2_000
 
 
 class Row(Struct, frozen=True):
@@ -97,5 +100,25 @@ def _check(record: JobRecord) -> None:
     instants = (record.due_ms, record.delay_ms, record.expires_ms or 0, record.expires_after_ms or 0)
     if not all(0 <= instant < _LAST_MS for instant in instants):
         raise ValueError("one of its instants is out of range")
+    numbers = list(_numbers(msgspec.to_builtins(record)))
+    if not all(0 <= number < _LAST_MS for number in numbers):
+        raise ValueError("one of its numbers is out of range")
+    if record.unique_key is not None and len(record.unique_key) > _LONGEST_KEY:
+        raise ValueError(f"its unique key has {len(record.unique_key):,} characters, at most {_LONGEST_KEY:,}")
+    ran = (record.attempts_made, record.crashes, record.deferrals, record.history, record.outcome, record.cancel_asked)
+    if any(ran):
+        raise ValueError("it is the record of a job that was enqueued already")
     if record.state is not JobState.WAITING or record.token is not None or record.result is not None:
         raise ValueError("it is the record of a job that was enqueued already")
+
+
+def _numbers(value: object) -> Iterator[float]:
+    """Every number in it, however deep."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _numbers(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _numbers(inner)
+    elif isinstance(value, int | float):
+        yield value

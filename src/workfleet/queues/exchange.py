@@ -218,10 +218,9 @@ class Exchange:
     async def _trade(self, batch: list[_Held], ask: Ask) -> None:
         """One call. If it is given up, what was to be settled goes back to what has ended: nothing is lost."""
         request = ClaimRequest(self._worker, new_token(), self._lease_ms, ask.wants, ask.total) if ask.wants else None
-        settlements = [held.settlement for held in batch if held.settlement is not None]
         wakes, asked_at = self._wakes, self._clock.monotonic()
         try:
-            answer = await self._insist(lambda: self._call(settlements, request), "settling and claiming jobs")
+            answer = await self._answer(batch, request)
         except BaseException:
             self._ended[:0] = batch
             raise
@@ -231,6 +230,22 @@ class Exchange:
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
         await self._start(answer.claimed, asked_at)
+
+    async def _answer(self, batch: list[_Held], request: ClaimRequest | None) -> Settled:
+        """What the store says. What it cannot take fails its own job, and holds up no other."""
+        settlements = [held.settlement for held in batch if held.settlement is not None]
+        what = "settling and claiming jobs"
+        try:
+            return await self._insist(lambda: self._call(settlements, request), what)
+        except (ValueError, TypeError, OverflowError) as error:
+            # What a run left behind may be anything, and this the first to write it down.
+            if not batch:
+                raise
+            if len(batch) > 1:
+                return Settled([(await self._answer([held], None)).applied[0] for held in batch], [])
+            settlement = self._runner.refused(batch[0].record, error)
+            batch[0].settlement = settlement
+            return await self._insist(lambda: self._call([settlement], None), what)
 
     async def _call(self, settlements: list[Settlement], request: ClaimRequest | None) -> Settled:
         if settlements:

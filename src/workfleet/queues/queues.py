@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workfleet.errors import NotFound, UsageError
 from workfleet.model.jobs import JobCounts, JobState
 from workfleet.model.limits import NO_LIMITS, QueueLimits, QueueRecord
+from workfleet.model.names import queue_name
 from workfleet.ports.stores import Store
 
 PURGED = (JobState.WAITING, JobState.DELAYED, JobState.PRIORITIZED)
@@ -80,6 +81,7 @@ def _purgeable(states: Sequence[JobState]) -> builtins.list[JobState]:
 
 
 def _checked(name: str) -> str:
-    if not name or not name.isprintable():
-        raise UsageError(f"{name!r} is no queue's name: it is printable text")
-    return name
+    try:
+        return queue_name(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None

@@ -37,11 +37,13 @@ class Reaper:
         max_crashes: int,
         clock: Clock,
         publish: Callable[[Event], None],
+        steady: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_alive` answers True for processes that it cannot judge, such as another machine's."""
+        """`is_alive` answers True for processes that it cannot judge, such as another machine's. `steady` says whether
+        the store has taken writes for a while: reads go on while somebody holds its lock, and leases expire."""
         self._store, self._worker, self._is_alive = store, worker, is_alive
         self._lease_ms, self._poll_ms, self._max_crashes = lease_ms, poll_ms, max_crashes
-        self._clock, self._publish = clock, publish
+        self._clock, self._publish, self._steady = clock, publish, steady
         self._suspects: set[str] = set()
         self._token: str | None = None
         """Under which expired leases were asked for without an answer."""
@@ -87,7 +89,7 @@ class Reaper:
         offset_ms = self._wall_offset_ms()
         slept = offset_ms - self._offset_ms > self._lease_ms / 3
         self._offset_ms = offset_ms
-        return not (slept or self._failing)
+        return self._steady() and not (slept or self._failing)
 
     def _wall_offset_ms(self) -> float:
         """Grows by the time that the machine slept, which the monotonic clock does not count."""

@@ -86,6 +86,10 @@ class Runner:
         """The settlement of a job that did not run."""
         return self.settlement(GIVE_BACK, record, self._unknown)
 
+    def refused(self, record: JobRecord, error: Exception) -> Settlement:
+        """The settlement of a run whose own one the store cannot take: its side effects are done."""
+        return self.settlement(Ended(kind="failed", failure=failure_of(error)), record, self._unknown)
+
     def stop(self, task: asyncio.Task[Settlement | None]) -> None:
         """Ask a run to stop: its job is given back. A cancellation that nobody asked for is the job's own failure."""
         self._stopped.add(task)

@@ -106,7 +106,9 @@ class Settings(BaseModel):
     )
     release: Text | None = Field(None, description="This release; none: the App's version.")
     processes: Annotated[Count, Field(le=1024)] = Field(1, description="Worker processes of one `run`.")
-    queues: list[QueueName] | None = Field(None, description="Queues that this process consumes; none: all.")
+    queues: list[QueueName] | None = Field(
+        None, min_length=1, description="Queues that this process consumes; none: all."
+    )
     packages: list[Text] = Field(default_factory=list, description="Packages that are searched for decorated methods.")
     default_queue: QueueName = Field("worker-default", description="Queue of jobs that name none.")
     queue_enabled: bool = Field(True, description="Consume user queues; off: scheduled work runs in this process.")

@@ -9,7 +9,7 @@ import pytest
 from tests.stores.redis.servers import Server
 from workfleet.ports.clock import Clock
 from workfleet.stores.redis.store import RedisStore
-from workfleet.testing.contracts import Leaks, Opener
+from workfleet.testing.contracts import Opener
 
 
 @pytest.fixture(scope="session")

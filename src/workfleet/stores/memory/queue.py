@@ -58,7 +58,8 @@ class Queue:
         if rate is None:
             return now_ms
         # A start at t is within every window that begins after t - per_ms: the last such instant is t + per_ms - 1.
-        within = [start for start in self.starts.get(group, ()) if start + rate.per_ms > now_ms]
+        # None is in the future, unless the clock was set back: such a start is in no window that ends now.
+        within = [start for start in self.starts.get(group, ()) if start <= now_ms < start + rate.per_ms]
         if len(within) < rate.limit:
             return now_ms
         return within[-rate.limit] + rate.per_ms if rate.limit > 0 else None

@@ -101,12 +101,14 @@ def _sentinels(scheme: str, rest: str) -> tuple[str, tuple[tuple[str, int], ...]
 def _shown(scheme: str, options: dict[str, Any], sentinels: tuple[tuple[str, int], ...], service: str) -> str:
     database = options.get("db", 0)
     if sentinels:
-        return f"{scheme}://{','.join(f'{host}:{port}' for host, port in sentinels)}/{service}/{database}"
+        return f"{scheme}://{','.join(_place(*each) for each in sentinels)}/{service}/{database}"
     if "path" in options:
         return f"{scheme}://{options['path']}?db={database}"
-    host = options.get("host", "127.0.0.1")
-    place = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{place}:{options.get('port', 6379)}/{database}"
+    return f"{scheme}://{_place(options.get('host', '127.0.0.1'), options.get('port', 6379))}/{database}"
+
+
+def _place(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _wrong(scheme: str, reason: str) -> ConfigError:

@@ -16,7 +16,6 @@ from .address import Address
 from .link import Link
 from .reconnecting import Dial
 
-
 _CONNECT_S = 5.0
 
 

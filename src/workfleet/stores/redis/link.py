@@ -16,6 +16,7 @@ from workfleet.ports.clock import Clock
 
 Part = bytes | str | int
 Waiter = asyncio.Future[Any]
+_GRACE_S = 0.1
 
 
 class Silence(Exception):
@@ -45,7 +46,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._kept: object = None
         self._watch: asyncio.TimerHandle | None = None
-        self._progress = 0.0
+        self._progress, self._doubted = 0.0, -1.0
         self._why: Exception | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -133,7 +134,11 @@ class Link(asyncio.Protocol):
         if not self._waiters:
             return
         left = self._progress + self._read_s - self._clock.monotonic()
-        if left <= 0:
-            self.end(Silence())
-        else:
+        if left > 0:
             self._arm(left)
+        elif self._doubted != self._progress:
+            # It may be this loop that was blocked: then the answer is there, and is read before long.
+            self._doubted = self._progress
+            self._arm(_GRACE_S)
+        else:
+            self.end(Silence())

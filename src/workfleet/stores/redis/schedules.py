@@ -13,11 +13,14 @@ from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 from workfleet.model.timing import Manual
 
 from ..wakes import SCHEDULES
+from .jobids import shown_id
 from .link import Part
+from .records import asked_of
 from .scripts import Script
 from .session import Session
 
 _records = msgspec.json.Decoder(ScheduleRecord)
+_encoder = msgspec.msgpack.Encoder()
 _UNREADABLE = "unreadable"
 
 
@@ -32,7 +35,8 @@ class RedisSchedules:
         self._remove = Script.load("schedule_remove")
         self._pause = Script.load("schedule_pause")
         self._all = Script.load("schedule_all")
-        # self._fire = Script.load("schedule_fire")
+        self._fire = Script.load("schedule_fire")
+        self._fire_keys = [session.layout.app("queues"), self._keys[1]]
 
     async def merge(self, defined: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
         merged = _sorted(await self._change(self._merge, *(part for record in defined for part in _definition(record))))
@@ -56,7 +60,13 @@ class RedisSchedules:
         return _sorted(await self._session.run(self._all, self._keys, ()))
 
     async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        raise NotImplementedError
+        names = (self._session.layout.prefix, self._session.layout.app(""))
+        asked = _encoder.encode([_asked(fire) for fire in fires])
+        topics, answers = await self._session.run(self._fire, self._fire_keys, (*names, asked))
+        self._session.announce(topics)
+        return [
+            Fired(kind.decode(), shown_id(running) or None) for kind, running in zip(*[iter(answers)] * 2, strict=True)
+        ]
 
     async def wait(self, timeout_ms: int) -> bool:
         return await self._session.wakes.wait([SCHEDULES], timeout_ms)
@@ -78,6 +88,20 @@ def _definition(record: ScheduleRecord) -> tuple[Part, ...]:
     return (record.name, msgspec.json.encode(plain), record.fingerprint, *flags, due)
 
 
+def _asked(fire: Fire) -> dict[str, Any]:
+    """A fire as its script takes it. Slots are text, which is compared with what is stored."""
+    return {
+        "schedule": fire.schedule,
+        "slot": str(fire.slot_ms),
+        "next": None if fire.next_due_ms is None else str(fire.next_due_ms),
+        "ran": str(fire.ran_slot_ms),
+        "unless_running": fire.unless_running,
+        "missed": fire.missed,
+        "call": fire.call,
+        "job": None if fire.job is None else asked_of(fire.job),
+    }
+
+
 def _sorted(found: list[tuple[bytes, list[bytes]]]) -> list[ScheduleRecord]:
     records = (_record(name.decode(), dict(zip(*[iter(fields)] * 2, strict=True))) for name, fields in found)
     return sorted(records, key=lambda record: record.name)
@@ -94,7 +118,9 @@ def _record(name: str, fields: dict[bytes, bytes]) -> ScheduleRecord:
     record.enabled, record.from_code = fields[b"enabled"] == b"1", fields[b"from_code"] == b"1"
     record.orphaned, record.paused = fields[b"orphaned"] == b"1" or record.orphaned, fields[b"paused"] == b"1"
     record.next_due_ms, record.last_slot_ms = number(b"next_due_ms"), number(b"last_slot_ms")
-    record.last_fired_ms, record.last_job_id = number(b"last_fired_ms"), text(b"last_job_id")
+    record.last_fired_ms, record.last_job_id = number(b"last_fired_ms"), None
+    if b"last_job_id" in fields:
+        record.last_job_id = shown_id(fields[b"last_job_id"])
     record.last_outcome = text(b"last_outcome")
     record.fired, record.skipped = int(fields[b"fired"]), int(fields[b"skipped"])
     record.missed_count = int(fields[b"missed"])

@@ -14,11 +14,13 @@ from .address import Address, parse
 from .connection import Connection
 from .dialing import dialer
 from .fleet import RedisFleet
+from .jobs import RedisJobs
 from .keys import RedisKeys
 from .layout import Layout
 from .listening import Listener
 from .locks import RedisLocks
 from .preflight import check_server
+from .queues import RedisQueues
 from .schedules import RedisSchedules
 from .session import Session
 
@@ -34,6 +36,8 @@ class RedisStore:
     def __init__(self, address: Address, session: Session, listener: Listener) -> None:
         self.url, self.app = address.shown, session.app
         self._session, self._listener = session, listener
+        self.jobs = RedisJobs(session)
+        self.queues = RedisQueues(session)
         self.schedules = RedisSchedules(session)
         self.locks = RedisLocks(session)
         self.keys = RedisKeys(session)

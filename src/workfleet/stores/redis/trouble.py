@@ -7,7 +7,7 @@ import re
 from workfleet.errors import StoreUnavailable
 
 # Before Redis 7 an error inside a script is wrapped: "ERR Error running script (…): @user_script:1: -READONLY You …".
-_CODE = re.compile(r"(?:^|: -)([A-Z]+) ")
+_WRAPPED = re.compile(r": -([A-Z]+) ")
 
 NOSCRIPT = "NOSCRIPT"
 _MEANS = {
@@ -39,8 +39,8 @@ _GONE = frozenset({"READONLY", "UNBLOCKED", "NOAUTH", "MASTERDOWN"})
 
 def code_of(said: str) -> str:
     """The code at the front of a server's error, or within that of a script."""
-    found = _CODE.search(said)
-    return found[1] if found else ""
+    found = _WRAPPED.search(said)
+    return found[1] if found else said.partition(" ")[0]
 
 
 def wants_new_connection(code: str) -> bool:
@@ -76,7 +76,7 @@ def closed(store: str) -> StoreUnavailable:
 
 def unreachable(store: str, error: Exception, secret: str | None) -> StoreUnavailable:
     """No connection can be made."""
-    said = str(error) or type(error).__name__
+    said = str(error).rstrip(".") or type(error).__name__
     if secret:
         said = said.replace(secret, "***")
     if "max number of clients" in said:

@@ -1,8 +1,8 @@
 """Jobs that were just handed out, read as one row of JSON.
 
 A row for each would hand the interpreter's lock over and back for each, which is slow while the event loop is busy; and
-JSON is decoded faster than rows are made. What is not as usual (a job with a past, a row that cannot be read, more than
-SQLite puts into one text) is left to `records.py`."""
+JSON is decoded faster than rows are made. What is not as usual (a job with a past or a large payload, a row that cannot
+be read) is left to `records.py`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from workfleet.ports.stores import ClaimRequest
 from .lane import Step
 from .records import say, spec_from
 
+_LARGE = 64 * 1024
+"""Payloads above this are not put into one text with others."""
 _FOUND = """
 SELECT json_group_array(json_array(
   j.seq, j.id, q.name, j.lifo, j.priority, j.due_ms, j.turn, j.settled, j.key_until, j.housekeeping, j.created_ms,
-  j.unique_key, j.grp, b.name, CAST(b.payload AS TEXT), CAST(b.spec AS TEXT)))
+  j.unique_key, j.grp, b.name, iif(length(b.payload) <= ?2, CAST(b.payload AS TEXT), NULL),
+  CAST(b.spec AS TEXT)))
 FROM wf_job j INDEXED BY wf_job_active CROSS JOIN wf_queue q ON q.queue = j.queue
-  LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.claim = ? AND j.state = 3
+  LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.claim = ?1 AND j.state = 3
 """
 
 
@@ -52,7 +55,7 @@ class Fresh(Struct, array_like=True, gc=False):
         return (self.turn, 1, self.priority, self.due_ms, self.seq)
 
     def record(self, claim: ClaimRequest, now_ms: int) -> JobRecord | None:
-        """Its record. None when it has a past, or cannot be read."""
+        """Its record. None when it has a past or a large payload, or cannot be read."""
         if self.settled is not None or self.name is None or self.payload is None:
             return None
         record = JobRecord(
@@ -87,9 +90,9 @@ _fresh = msgspec.json.Decoder(list[Fresh])
 def just_handed_out(step: Step, number: int) -> list[Fresh] | None:
     """What is held under a claim, in the order in which it was handed out. None when it cannot be had in one row."""
     try:
-        row = step.row(_FOUND, number)
+        row = step.row(_FOUND, number, _LARGE)
         found = _fresh.decode(row[0]) if row is not None else []
-    except (apsw.TooBigError, UnicodeDecodeError, msgspec.MsgspecError):
+    except (apsw.TooBigError, apsw.NoMemError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
     if len(found) > 1:
         found.sort(key=Fresh.place)

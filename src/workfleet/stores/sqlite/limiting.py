@@ -109,8 +109,8 @@ class Line:
 
     def _note_starts(self, group: str, rate: Rate, count: int) -> None:
         now = self.step.now
-        old = "DELETE FROM wf_start WHERE queue = ? AND grp = ? AND at_ms <= ?"
-        self.step.change(old, self.queue, group, now - rate.per_ms)
+        old = "DELETE FROM wf_start WHERE queue = ? AND grp = ? AND (at_ms <= ? OR at_ms > ?)"
+        self.step.change(old, self.queue, group, now - rate.per_ms, now)
         self.step.change(_START, self.queue, group, now, count, now + rate.per_ms)
 
 
@@ -162,8 +162,9 @@ def running(step: Step, queue: int, group: str | None) -> int:
 
 def started(step: Step, queue: int, group: str, rate: Rate) -> int:
     """How many have started within the window that ends now."""
-    count = "SELECT coalesce(sum(starts), 0) FROM wf_start WHERE queue = ? AND grp = ? AND at_ms > ?"
-    row = step.row(count, queue, group, step.now - rate.per_ms)
+    # None is in the future, unless the clock was set back: such a start is in no window that ends now.
+    count = "SELECT coalesce(sum(starts), 0) FROM wf_start WHERE queue = ? AND grp = ? AND at_ms > ? AND at_ms <= ?"
+    row = step.row(count, queue, group, step.now - rate.per_ms, step.now)
     assert row is not None
     starts: int = row[0]
     return starts
@@ -175,9 +176,11 @@ def rate_allows_ms(step: Step, queue: int, group: str, rate: Rate | None) -> int
         return step.now
     if rate.limit <= 0:
         return None
-    within = "SELECT at_ms, starts FROM wf_start WHERE queue = ? AND grp = ? AND at_ms > ? ORDER BY at_ms DESC"
+    within = """
+        SELECT at_ms, starts FROM wf_start WHERE queue = ? AND grp = ? AND at_ms > ? AND at_ms <= ? ORDER BY at_ms DESC
+    """
     total = 0
-    for at_ms, starts in step.rows(within, queue, group, step.now - rate.per_ms):
+    for at_ms, starts in step.rows(within, queue, group, step.now - rate.per_ms, step.now):
         total += starts
         if total >= rate.limit:
             # A start at t is within every window that begins after t - per_ms.

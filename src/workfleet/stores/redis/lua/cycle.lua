@@ -5,10 +5,11 @@
 -- Returns: 1 or 0 for each settlement, the rows that were claimed, the topics that woke, the time.
 local applied = {}
 for i, done in ipairs(asked.done) do
-  local fresh = settle(done)
-  applied[i] = fresh and 1 or 0
-  if fresh == true and done.follow_up then add_all(done.follow_up) end
+  local holds, repeated = settle(done)
+  applied[i] = holds and 1 or 0
+  if holds and not repeated and done.follow_up then add_all(done.follow_up) end
 end
+for _, q in pairs(queues) do flush(q) end
 local rows = {}
 if asked.claim then rows = claim() end
 for _, q in pairs(queues) do leave(q) end

@@ -1,7 +1,8 @@
 -- include: parts/ending.lua
--- Deletes finished jobs by rules and by their own, and starts that no rate counts any more. Asked: rules (state, age_ms,
--- count, hk), limit. Returns how many.
+-- Deletes finished jobs by rules and by their own, starts that no rate counts any more, and expired locks. Asked: rules
+-- (state, age_ms, count, hk), limit. Returns how many.
 -- include: parts/claiming.lua
+-- include: parts/lock.lua
 local doomed, listed = {}, {}
 
 -- Those of a set that are too old or too many, the oldest first. `skip`: the ids of other classes.
@@ -90,6 +91,9 @@ for name in pairs(known_queues()) do
   end
 end
 
+-- Where a BullMQ worker ended the job that they waited for, nobody has told them.
+for _, key in ipairs(call('SMEMBERS', base .. 'parked')) do unpark(key) end
+
 local count = 0
 for _, it in ipairs(doomed) do
   local job = load(it.q, it.id)
@@ -101,4 +105,5 @@ for _, it in ipairs(doomed) do
     call('ZREM', it.key, it.id)
   end
 end
+while wf_sweep_locks(base .. 'locks', base .. 'lock_owners', now) == 100 do end
 return { count, wf_woken(ARGV[2], ARGV[3]) }

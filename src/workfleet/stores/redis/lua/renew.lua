@@ -12,4 +12,5 @@ for i, claim in ipairs(asked.claims) do
   end
   answers[i] = q and 1 or 0
 end
+for _, q in pairs(queues) do flush(q) end
 return answers

@@ -32,7 +32,9 @@ for i = 1, math.min(asked.limit, #orphans) do
   local it = orphans[i]
   lock(it.q, it.id, asked.claim.token, asked.claim.lease_ms, asked.claim.worker, it.group)
   event(it.q, 'stalled', it.id)
-  rows[i] = row(it.q, it.id)
+  rows[i] = it
 end
+for _, q in pairs(queues) do flush(q) end
+for i, it in ipairs(rows) do rows[i] = row(it.q, it.id) end
 remember(asked.claim.token, rows)
 return rows

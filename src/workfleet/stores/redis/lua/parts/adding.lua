@@ -8,8 +8,8 @@ local function earlier(one, other) return one and other and math.min(one, other)
 local function insert(said, number)
   know(said.queue, said.hk and 1 or 2)
   local q = queue(said.queue)
-  call('HSETNX', q.meta, 'opts.maxLenEvents', q.max_events)
-  call('INCR', q.p .. 'id')
+  if not q.added then call('HSETNX', q.meta, 'opts.maxLenEvents', q.max_events) end
+  q.added = (q.added or 0) + 1
   ripen(q)
   local due = math.max(now + said.delay, said.due)
   local job = {
@@ -22,11 +22,18 @@ local function insert(said, number)
     },
   }
   take_key(job)
-  save(job, 'name', said.name, 'data', said.data, 'opts', said.opts, 'timestamp', now,
+  save(job, 'name', said.name, 'data', said.data, 'opts', said.opts, 'timestamp', now_text,
     'delay', math.max(due - now, 0), 'priority', said.priority)
   if said.hk then call('SADD', q.ours .. 'queue:house', said.id) end
   event(q, 'added', said.id, 'name', said.name)
   put(job)
+end
+
+-- Where the job is that took a newcomer's payload.
+local any_replaced
+local function took_by(id)
+  if any_replaced == nil then any_replaced = call('EXISTS', base .. 'replaced') == 1 end
+  return any_replaced and call('HGET', base .. 'replaced', id)
 end
 
 -- A job takes over what a newcomer says, but for its place in the order and its rule.
@@ -40,6 +47,7 @@ local function replace(job, said, call_id)
     wf.by, wf.bycall = {}, call_id
   end
   wf.by[#wf.by + 1] = said.id
+  any_replaced = true
   call('HSET', base .. 'replaced', said.id, job.q.name .. '\n' .. job.id)
   if said.conflict == 'debounce' then
     take_out(job, state_of(job))
@@ -55,9 +63,9 @@ end
 
 local function add(said, number, call_id, before, note, seen)
   local again = seen[said.id]
-  local there = find(said.id, said.queue)
+  local there = find(said.id)
   if there then return there.id, not again and before.created[there.id] == there.wf.n and there.wf.n ~= nil, false end
-  local took = call('HGET', base .. 'replaced', said.id)
+  local took = took_by(said.id)
   if took then
     local name, id = string.match(took, '^([^\n]*)\n(.*)$')
     there = load(queue(name), id)
@@ -70,9 +78,8 @@ local function add(said, number, call_id, before, note, seen)
     note.created[said.id] = number
     return said.id, true, false
   end
-  local name = call('HGET', base .. 'key:' .. said.key, holding)
-  there = name and load(queue(name), holding)
-  if said.conflict == 'keep' or not there or there.started then return holding, false, false end
+  there = find(holding)
+  if said.conflict == 'keep' or not there or there.started or there.finished then return holding, false, false end
   replace(there, said, call_id)
   return holding, false, true
 end
@@ -81,7 +88,7 @@ end
 local function add_all(jobs, call_id)
   local answers, seen, note = {}, {}, { created = {} }
   local before = { created = {} }
-  local kept = call_id and call('GET', base .. 'call:' .. call_id)
+  local kept = call_id and call('GET', base .. 'call:' .. call_id .. ':v')
   if kept then before = cjson.decode(kept) end
   local number = call('INCRBY', base .. 'number', #jobs) - #jobs
   for i, said in ipairs(jobs) do
@@ -89,9 +96,14 @@ local function add_all(jobs, call_id)
     seen[said.id], seen[id] = true, true
     answers[i] = { id, created and 1 or 0, replaced and 1 or 0 }
   end
+  for _, q in pairs(queues) do
+    -- BullMQ counts every job that was added, and tools find queues by this key.
+    if q.added then call('INCRBY', q.p .. 'id', q.added) end
+    q.added = nil
+  end
   if call_id then
     for id, n in pairs(before.created) do note.created[id] = note.created[id] or n end
-    call('SET', base .. 'call:' .. call_id, cjson.encode(note), 'PX', NOTE_MS)
+    call('SET', base .. 'call:' .. call_id .. ':v', cjson.encode(note), 'PX', NOTE_MS)
   end
   -- Also of what was there already: a repeat may mean that the first wake was lost too.
   for _, said in ipairs(jobs) do wf_wake('queue ' .. said.queue) end

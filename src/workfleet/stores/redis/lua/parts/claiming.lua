@@ -137,11 +137,11 @@ local function start(q, id)
     if job and job.wf.key then start_key(job) end
   end
   local group = text and string.find(text, '"group":', 1, true) and opened(text).group or ''
-  local runs = call('HINCRBY', key, 'ats', 1)
+  local runs = (tonumber(fields[15]) or 0) + 1
   local member = id .. '\n' .. fields[4] .. '\n' .. runs
   note_start(q, WHOLE, member)
   if group ~= '' then note_start(q, group, member) end
-  call('HSET', key, 'processedOn', now, 'pb', asked.claim.worker)
+  call('HSET', key, 'processedOn', now_text, 'pb', asked.claim.worker, 'ats', runs)
   lock(q, id, asked.claim.token, asked.claim.lease_ms, asked.claim.worker, group)
   event(q, 'active', id, 'prev', 'waiting')
   if q.running then
@@ -154,7 +154,7 @@ local function start(q, id)
     t.served = group
     q.turned = true
   end
-  fields[6], fields[13] = tostring(now), asked.claim.worker
+  fields[6], fields[13] = now_text, asked.claim.worker
   if not text then know(q.name, 2) end
   return { q.name, id, 'active', asked.claim.token, now + asked.claim.lease_ms, fields }
 end
@@ -177,7 +177,7 @@ end
 
 -- What a token was given before and still holds.
 local function held_by(token)
-  local note = call('GET', base .. 'call:' .. token)
+  local note = call('GET', base .. 'call:' .. token .. ':v')
   local rows = {}
   if not note then return rows end
   for _, at in ipairs(cjson.decode(note)) do
@@ -192,11 +192,12 @@ local function remember(token, rows)
   if #rows == 0 then return end
   local note = {}
   for i, given in ipairs(rows) do note[i] = { given[1], given[2] } end
-  call('SET', base .. 'call:' .. token, cjson.encode(note), 'PX', math.max(NOTE_MS, asked.claim.lease_ms))
+  call('SET', base .. 'call:' .. token .. ':v', cjson.encode(note), 'PX', math.max(NOTE_MS, asked.claim.lease_ms))
 end
 
 -- After a call: whose turn it is, the counters, the next waiter, and whether all is done.
 local function leave(q)
+  flush(q)
   if q.turned then call('HSET', q.ours .. 'queue:turn', 'served', q.turn.served, 'jobs', q.turn.jobs) end
   if q.popped and call('EXISTS', q.prioritized) == 0 then call('DEL', q.p .. 'pc') end
   if q.ended and call('EXISTS', q.wait, q.active, q.prioritized) == 0 then

@@ -8,14 +8,9 @@ local function class_of(job, state)
 end
 local function kept(q, state, class) return q.ours .. 'kept:' .. state .. ':' .. class .. ':ids' end
 
--- It is nobody's any more. A slot that this frees under a limit wakes.
-local function let_go(job)
-  local q = job.q
-  call('LREM', q.active, -1, job.id)
-  call('DEL', job.key .. ':lock')
-  call('HDEL', q.claims, job.id)
-  call('SREM', q.p .. 'stalled', job.id)
-  if q.concurrency or (job.group ~= '' and call('EXISTS', q.ours .. 'queue:limits') == 1) then
+-- A slot under a limit is free, which wakes.
+local function free_slot(q, group)
+  if q.concurrency or (group ~= '' and call('EXISTS', q.ours .. 'queue:limits') == 1) then
     wf_wake('queue ' .. q.name)
     mark(q)
   end
@@ -66,53 +61,88 @@ local function traces_with(job, trace)
   return cjson.encode(traces)
 end
 
--- Apply an outcome under its claim. `done`: hint (queue), id, token, state, code, delay, result, failure (JSON), reason,
--- trace, made, crashes, deferrals, suspicions, attempt (JSON). False for a stale claim.
+-- Whether a job that has now completed concerns nobody else: it ran for the first time, and has no key and no rules of
+-- its own. Then what `ours` says is put into the text of its `wf`, which is neither read nor written as a whole.
+local SPECIAL = { '"key":', '"group":', '"keepc":', '"hk":', '"code":' }
+local function is_plain(wf)
+  for _, field in ipairs(SPECIAL) do
+    if string.find(wf, field, 1, true) then return false end
+  end
+  return string.find(wf, '^{"') ~= nil and string.find(wf, '}$') ~= nil
+end
+local function complete_plain(q, done)
+  if done.state ~= 'completed' or not done.result or done.reason or done.crashes then return false end
+  local key = q.p .. done.id
+  local f = call('HMGET', key, 'wf', 'atm', 'deid')
+  if not f[1] or f[2] or f[3] or not is_plain(f[1]) then return false end
+  if call('LREM', q.active, -1, done.id) == 0 then return false end
+  unlock(q, done.id)
+  free_slot(q, '')
+  call('HSET', key, 'wf', string.sub(f[1], 1, -2) .. ',' .. string.sub(done.ours, 2), 'finishedOn', now_text,
+    'atm', done.made, 'returnvalue', done.result)
+  call('ZADD', q.p .. 'completed', now_text, done.id)
+  event(q, 'completed', done.id, 'returnvalue', done.result, 'prev', 'active')
+  q.ended = true
+  return true
+end
+
+-- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
+-- failure, made, crashes, and `ours`: what `wf` says from now on (JSON: code, settled, failure, deferrals, suspicions,
+-- history with the attempt). Returns whether the claim holds, and whether this is a repeat.
 local HISTORY_LIMIT = 100
+local function note_end(wf, ours)
+  local said = cjson.decode(ours)
+  for _, field in ipairs({ 'code', 'settled', 'failure', 'deferrals', 'suspicions' }) do wf[field] = said[field] end
+  local history = wf.history or {}
+  for _, attempt in ipairs(said.history or {}) do history[#history + 1] = attempt end
+  while #history > HISTORY_LIMIT do table.remove(history, 1) end
+  wf.history = #history > 0 and history or nil
+end
+
+-- What BullMQ shows of the end of a run: fields and values.
+local function shown_end(job, done)
+  local said = { 'atm', done.made }
+  local function say(field, value)
+    if value then said[#said + 1], said[#said + 2] = field, value
+    elseif job.settled then call('HDEL', job.key, field) end
+  end
+  say('stc', done.crashes or (job.settled and 0))
+  say('returnvalue', done.result)
+  say('failedReason', done.reason)
+  if done.reason then say('stacktrace', traces_with(job, done.trace)) end
+  return said
+end
+
+local function put_back(job, done)
+  local q, said = job.q, shown_end(job, done)
+  if done.state == 'delayed' then
+    job.wf.due = now + math.max(done.delay, 0)
+    said[#said + 1], said[#said + 2] = 'delay', math.max(done.delay, 0)
+  end
+  save(job, unpack(said))
+  ripen(q)
+  if done.state == 'delayed' then put(job, 'active') else enlist(job, 'active') end
+  wf_wake('queue ' .. q.name)
+end
+
 local function settle(done)
   local q = held_in(done.id, done.token, done.hint)
+  if q and complete_plain(q, done) then return true, false end
   local job = q and load(q, done.id)
-  if not job then
+  if not job or call('LREM', q.active, -1, job.id) == 0 then
     job = find(done.id, done.hint)
-    return job ~= nil and job.wf.settled == done.token
+    return job ~= nil and job.wf.settled == done.token, true
   end
-  let_go(job)
-  local wf = job.wf
-  wf.code, wf.failure, wf.settled = done.code, done.failure, done.token
-  wf.deferrals = done.deferrals > 0 and done.deferrals or nil
-  wf.suspicions = done.suspicions > 0 and done.suspicions or nil
-  if done.attempt then
-    wf.history = wf.history or {}
-    wf.history[#wf.history + 1] = done.attempt
-    while #wf.history > HISTORY_LIMIT do table.remove(wf.history, 1) end
-  end
-  local said = { 'atm', done.made }
-  local function say(field, value) said[#said + 1], said[#said + 2] = field, value end
-  if done.crashes > 0 or call('HEXISTS', job.key, 'stc') == 1 then say('stc', done.crashes) end
-  if done.result then say('returnvalue', done.result) else call('HDEL', job.key, 'returnvalue') end
-  if done.failure then
-    say('failedReason', done.reason)
-    say('stacktrace', traces_with(job, done.trace))
-  else
-    call('HDEL', job.key, 'failedReason')
-  end
-  if done.state == 'completed' then
-    finish(job, 'completed', unpack(said))
-    event(q, 'completed', job.id, 'returnvalue', done.result or 'null', 'prev', 'active')
-    q.ended = true
-  elseif done.state == 'failed' then
-    finish(job, 'failed', unpack(said))
-    event(q, 'failed', job.id, 'failedReason', done.reason or '', 'prev', 'active')
+  unlock(q, job.id)
+  free_slot(q, job.group)
+  note_end(job.wf, done.ours)
+  if done.state == 'completed' or done.state == 'failed' then
+    finish(job, done.state, unpack(shown_end(job, done)))
+    event(q, done.state, job.id, done.reason and 'failedReason' or 'returnvalue', done.reason or done.result or 'null',
+      'prev', 'active')
     q.ended = true
   else
-    if done.state == 'delayed' then
-      wf.due = now + math.max(done.delay, 0)
-      say('delay', math.max(done.delay, 0))
-    end
-    save(job, unpack(said))
-    if done.state == 'delayed' and done.delay <= 0 or done.state ~= 'delayed' then ripen(q) end
-    if done.state == 'delayed' then put(job, 'active') else enlist(job, 'active') end
-    wf_wake('queue ' .. q.name)
+    put_back(job, done)
   end
-  return true
+  return true, false
 end

@@ -7,7 +7,7 @@
 --   by (ids of newcomers) and bycall
 local SHOWN = {
   'name', 'data', 'opts', 'timestamp', 'priority', 'processedOn', 'finishedOn', 'progress', 'returnvalue',
-  'failedReason', 'atm', 'stc', 'pb', 'wf',
+  'failedReason', 'atm', 'stc', 'pb', 'wf', 'ats',
 }
 
 local function opened(text)
@@ -19,13 +19,13 @@ end
 -- A job, nil where there is none. `broken`: its `wf` cannot be read, and is left as it is.
 local function load(q, id)
   local key = q.p .. id
-  local f = call('HMGET', key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'opts')
+  local f = call('HMGET', key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'atm', 'opts')
   if not f[1] then return nil end
   local wf, broken = opened(f[5])
-  local lifo = wf.lifo or (not wf.n and f[7] and string.find(f[7], '"lifo":true', 1, true) ~= nil)
+  local lifo = wf.lifo or (not wf.n and f[8] and string.find(f[8], '"lifo":true', 1, true) ~= nil)
   return {
     q = q, id = id, key = key, created = tonumber(f[1]), priority = tonumber(f[2]) or 0, started = f[3],
-    finished = f[4], deid = f[6], wf = wf, broken = broken, lifo = lifo, group = wf.group or '',
+    finished = f[4], deid = f[6], settled = f[7], wf = wf, broken = broken, lifo = lifo, group = wf.group or '',
   }
 end
 
@@ -42,8 +42,8 @@ local function due_of(job) return job.wf.due or job.created end
 -- Its place among the ready: as text, smaller is served sooner. Last in first out, then by priority and first in.
 local function place(job)
   local due, n = due_of(job), job.wf.n or 0
-  if job.lifo and job.priority == 0 then return string.format('0%016.0f%016.0f', 1e15 - due, 1e15 - n) end
-  return string.format('1%07.0f%016.0f%016.0f', job.priority, due, n)
+  if job.lifo and job.priority == 0 then return string.format('0%016d%016d', 1e15 - due, 1e15 - n) end
+  return string.format('1%07d%016d%016d', job.priority, due, n)
 end
 
 -- Where a job is: membership says it, as in BullMQ. The second value: it is ready and in its group's set.
@@ -93,10 +93,33 @@ local function claim_of(q, id)
   return tonumber(till), token, holder
 end
 
--- A lock as BullMQ's workers know it, and our note of it.
+-- A lock as BullMQ's workers know it, and our note of it. Notes are written together, by `flush`.
 local function lock(q, id, token, lease_ms, holder, group)
   call('SET', q.p .. id .. ':lock', token, 'PX', math.max(lease_ms, 1))
-  call('HSET', q.claims, id, (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or ''))
+  local noted = q.noted or {}
+  q.noted = noted
+  noted[#noted + 1], noted[#noted + 2] = id, (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or '')
+end
+local function unlock(q, id)
+  local free = q.free or { locks = {}, ids = {} }
+  q.free = free
+  free.locks[#free.locks + 1], free.ids[#free.ids + 1] = q.p .. id .. ':lock', id
+end
+local MOST = 5000 -- values that Lua can hand over at once, with room
+local function many(list, each)
+  for i = 1, #list, MOST do each(unpack(list, i, math.min(i + MOST - 1, #list))) end
+end
+local function flush(q)
+  if q.free then
+    many(q.free.locks, function(...) call('DEL', ...) end)
+    many(q.free.ids, function(...) call('HDEL', q.claims, ...) end)
+    many(q.free.ids, function(...) call('SREM', q.p .. 'stalled', ...) end)
+    q.free = nil
+  end
+  if q.noted then
+    many(q.noted, function(...) call('HSET', q.claims, ...) end)
+    q.noted = nil
+  end
 end
 
 -- The queue in which a claim still holds; nil for a stale one. It holds beyond its lease, until another one is made.

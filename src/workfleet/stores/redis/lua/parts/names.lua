@@ -5,17 +5,20 @@
 -- ARGV 1: the time, 2: the channel of wakes, 3: the sender, 4: the prefix, 5: what our own keys of the app begin with,
 --      6: what is asked, as MessagePack.
 -- Keys of the app, all beginning with ARGV 5:
---   number       the last number given to a job, in the order of enqueueing
---   hold:<key>   who holds a unique key: "<until, 0 without a window> <id>"
---   key:<key>    the unfinished jobs with that unique key, a hash: id -> queue
---   replaced     newcomers whose payload a job took, a hash: id -> "<queue>\n<id>"
---   call:<id>    what a call did, for its repeat; expires
+--   number         the last number given to a job, in the order of enqueueing
+--   hold:<key>:v   who holds a unique key: "<until, 0 without a window> <id>"
+--   key:<key>:v    the unfinished jobs with that unique key, a hash: id -> queue
+--   parked         unique keys behind which jobs may be parked
+--   replaced       newcomers whose payload a job took, a hash: id -> "<queue>\n<id>"
+--   call:<id>:v    what a call did, for its repeat; expires
 local call = redis.call
 local now = wf_now(ARGV[1])
+local now_text = string.format('%d', now) -- a number costs more on its way to a command
 local prefix, base = ARGV[4] .. ':', ARGV[5]
 local asked = cmsgpack.unpack(ARGV[6])
 local FAR = 2 ^ 53 - 1 -- the score in `delayed` of what waits for something else than its time
 local NOTE_MS = 3600000 -- how long calls are remembered
+local SLACK_MS = ARGV[1] == '' and 0 or NOTE_MS -- keys expire by the server's time, which a test's clock is not
 
 local queues = {}
 -- A queue: the names of its keys, and what its `meta` says. Keys of ours: P:wf:queue:… and P:wf:group:<group>:….

@@ -5,24 +5,30 @@ local function rule_of(job) return cjson.decode(job.wf.rule or '{}') end
 
 -- The id of who holds a unique key now. What another program deleted or ended holds nothing.
 local function holder(key)
-  local text = call('GET', base .. 'hold:' .. key)
+  local text = call('GET', base .. 'hold:' .. key .. ':v')
   if not text then return nil end
   local till, id = string.match(text, '^(%d+) (.*)$')
   if till ~= '0' then return tonumber(till) > now and id or nil end
-  local name = call('HGET', base .. 'key:' .. key, id)
+  local name = call('HGET', base .. 'key:' .. key .. ':v', id)
   local there = name and load(queue(name), id)
   if there and not there.finished then return id end
-  call('DEL', base .. 'hold:' .. key)
+  call('DEL', base .. 'hold:' .. key .. ':v')
 end
 
--- The unfinished jobs of a key.
+-- The unfinished jobs of a key. What another program deleted or ended is forgotten.
 local function of_key(key)
-  local jobs, all = {}, call('HGETALL', base .. 'key:' .. key)
+  local jobs, all = {}, call('HGETALL', base .. 'key:' .. key .. ':v')
   for i = 1, #all, 2 do
     local job = load(queue(all[i + 1]), all[i])
-    if job then jobs[#jobs + 1] = job end
+    if job and not job.finished then jobs[#jobs + 1] = job
+    else call('HDEL', base .. 'key:' .. key .. ':v', all[i]) end
   end
   return jobs
+end
+
+local function park(job)
+  job.wf.parked = true
+  call('SADD', base .. 'parked', job.wf.key)
 end
 
 local function take_key(job)
@@ -31,21 +37,21 @@ local function take_key(job)
   local rule = rule_of(job)
   local window = rule.window_ms or 0
   if window > 0 then
-    call('SET', base .. 'hold:' .. key, (now + window) .. ' ' .. job.id, 'PX', window)
+    call('SET', base .. 'hold:' .. key .. ':v', (now + window) .. ' ' .. job.id, 'PX', window + SLACK_MS)
   else
-    call('SET', base .. 'hold:' .. key, '0 ' .. job.id)
+    call('SET', base .. 'hold:' .. key .. ':v', '0 ' .. job.id)
   end
   job.wf.parked = nil
   if rule.exclusive then
     for _, other in ipairs(of_key(key)) do
-      if other.started and other.id ~= job.id then job.wf.parked = true end
+      if other.started and other.id ~= job.id then park(job) end
     end
   end
-  call('HSET', base .. 'key:' .. key, job.id, job.q.name)
+  call('HSET', base .. 'key:' .. key .. ':v', job.id, job.q.name)
 end
 
 local function leave_key(job)
-  local hold = base .. 'hold:' .. job.wf.key
+  local hold = base .. 'hold:' .. job.wf.key .. ':v'
   if call('GET', hold) == '0 ' .. job.id then call('DEL', hold) end
 end
 
@@ -55,19 +61,15 @@ local function start_key(job)
   for _, other in ipairs(of_key(job.wf.key)) do
     if other.id ~= job.id and not other.started and not other.wf.parked and rule_of(other).exclusive then
       take_out(other, state_of(other))
-      other.wf.parked = true
+      park(other)
       save(other)
       put(other)
     end
   end
 end
 
--- A job of a key has finished or is gone: the first that is parked need not wait any longer.
-local function close_key(job)
-  local key = job.wf.key
-  if not key then return end
-  call('HDEL', base .. 'key:' .. key, job.id)
-  leave_key(job)
+-- The first that is parked need not wait any longer, if no other one of the key goes on.
+local function unpark(key)
   local first
   for _, other in ipairs(of_key(key)) do
     if other.started then return end
@@ -79,5 +81,16 @@ local function close_key(job)
     save(first)
     put(first, 'delayed')
     wf_wake('queue ' .. first.q.name)
+  else
+    call('SREM', base .. 'parked', key)
   end
+end
+
+-- A job of a key has finished or is gone.
+local function close_key(job)
+  local key = job.wf.key
+  if not key then return end
+  call('HDEL', base .. 'key:' .. key .. ':v', job.id)
+  leave_key(job)
+  unpark(key)
 end

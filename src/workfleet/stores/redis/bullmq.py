@@ -1,0 +1,74 @@
+"""A job's options as BullMQ v6 understands them, and back: what a Node worker needs to know of a job, and we of one
+that Node has added. What BullMQ has no word for is in `wf` (records.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workfleet.model.jobs import JobRecord, KeepRule, RunOverrides
+from workfleet.model.policy import DEFAULT_BACKOFF, Backoff
+
+from .jobids import stored_id
+
+_LONGEST_MS = 2**53 - 1
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+def options_of(job: JobRecord) -> str:
+    """The JSON of `opts`: the nearest thing that BullMQ knows."""
+    options: dict[str, Any] = {"jobId": stored_id(job.id)}
+    if job.delay_ms:
+        options["delay"] = job.delay_ms
+    if job.priority:
+        options["priority"] = job.priority
+    if job.lifo:
+        options["lifo"] = True
+    if isinstance(job.run.attempts, int):
+        options["attempts"] = job.run.attempts
+    if isinstance(job.run.backoff, Backoff):
+        options["backoff"] = _backoff(job.run.backoff)
+    if job.keep.completed is not None:
+        options["removeOnComplete"] = _keep(job.keep.completed)
+    if job.keep.failed is not None:
+        options["removeOnFail"] = _keep(job.keep.failed)
+    return _encoder.encode(options).decode()
+
+
+def overrides_from(opts: bytes) -> tuple[RunOverrides, bool]:
+    """What BullMQ's options say of a job's runs, and whether it is LIFO. Raises `msgspec.MsgspecError`."""
+    options = _decoder.decode(opts)
+    attempts = options.get("attempts")
+    run = RunOverrides(
+        attempts=max(attempts, 1) if isinstance(attempts, int) else 1, backoff=_policy(options.get("backoff"))
+    )
+    return run, options.get("lifo") is True
+
+
+def _backoff(policy: Backoff) -> dict[str, Any]:
+    """A backoff of an unknown type would make a Node worker throw, so every one becomes fixed or exponential."""
+    if policy.kind == "own":
+        policy = DEFAULT_BACKOFF
+    kind = "exponential" if policy.kind == "exponential" else "fixed"
+    return {"type": kind, "delay": policy.first_ms, **({"jitter": 1} if policy.jitter == "full" else {})}
+
+
+def _policy(said: object) -> Backoff | UnsetType | None:
+    """BullMQ's backoff; without one it retries at once."""
+    if isinstance(said, int | float):
+        return Backoff("fixed", int(said), int(said), "none")
+    if not isinstance(said, dict):
+        return Backoff("fixed", 0, 0, "none")
+    delay, jitter = said.get("delay", 0), "full" if said.get("jitter") else "none"
+    if said.get("type") not in ("fixed", "exponential") or not isinstance(delay, int | float):
+        return UNSET
+    return Backoff(said["type"], int(delay), _LONGEST_MS, "full" if jitter == "full" else "none")
+
+
+def _keep(rule: KeepRule) -> dict[str, int]:
+    """Retention, in BullMQ's seconds."""
+    kept = {} if rule.age_ms is None else {"age": max(rule.age_ms // 1000, 1)}
+    return kept if rule.count is None else {**kept, "count": rule.count}

@@ -1,0 +1,119 @@
+"""The job part of the Redis store: each operation is one script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from workfleet.model.jobs import CANCELLED_UNRUN, CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.outcome import Settlement
+from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
+
+from ..wakes import CANCELS, queue_topic
+from .asking import Asking
+from .finding import find_jobs
+from .jobids import shown_id, stored_id
+from .records import asked_of, json_of, record_of
+from .running import Running
+from .scripts import Script
+from .session import Session
+
+_COUNTED = ("waiting", "prioritized", "delayed", "active", "completed", "failed", "waiting_children", "retrying")
+
+
+class RedisJobs:
+    """A `JobStore`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._asking = session, Asking(session)
+        self._running = Running(session, self._asking)
+        self._enqueue, self._operate = Script.load("enqueue"), Script.load("operate")
+        self._get, self._logs = Script.load("get"), Script.load("logs")
+        self._counts, self._due = Script.load("counts"), Script.load("due")
+        self._purge, self._prune = Script.load("purge"), Script.load("prune")
+        self._listing = Script.load("listing")
+
+    async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
+        asked = {"jobs": [asked_of(job) for job in jobs], "call": call}
+        added = await self._asking.change(self._enqueue, asked)
+        return [Enqueued(shown_id(job_id), bool(created), bool(replaced)) for job_id, created, replaced in added]
+
+    async def claim(self, request: ClaimRequest) -> list[JobRecord]:
+        return (await self.settle((), request)).claimed
+
+    async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
+        if then is not None:
+            self._session.wakes.looked(queue_topic(want.queue) for want in then.wants)
+        return await self._running.settle(settlements, then)
+
+    async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
+        return await self._running.renew(claims, lease_ms)
+
+    async def report(
+        self, claim: Claim, *, progress: bytes | None = None, lines: Sequence[str] = (), call: str | None = None
+    ) -> bool:
+        return await self._running.report(claim, progress=progress, lines=lines, call=call)
+
+    async def take_over(self, request: TakeOver) -> list[JobRecord]:
+        return await self._running.take_over(request)
+
+    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
+        rows = await self._asking.ask(self._get, {"jobs": [("", stored_id(job_id)) for job_id in ids]})
+        return [None if row is None else record_of(row) for row in rows]
+
+    async def find(self, query: JobQuery) -> list[JobRecord]:
+        return await find_jobs(self._asking, query, listing=self._listing, get=self._get)
+
+    async def logs(self, job_id: str) -> list[str]:
+        lines = await self._asking.ask(self._logs, {"id": stored_id(job_id)})
+        return [line.decode(errors="backslashreplace") for line in lines]
+
+    async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
+        rows = await self._asking.ask(self._counts, {"hk": housekeeping})
+        return {
+            name.decode(): JobCounts(**dict(zip(_COUNTED, numbers, strict=True)), oldest_ready_ms=oldest)
+            for name, *numbers, oldest in rows
+        }
+
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        return cast(int | None, await self._asking.ask(self._due, {"queues": queues}))
+
+    async def retry(self, ids: Sequence[str]) -> list[bool]:
+        return await self._operated("retry", ids)
+
+    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
+        failure = {"failure": json_of(CANCELLED_UNRUN), "reason": CANCELLED_UNRUN.said()}
+        answers = await self._asking.change(self._operate, {"what": "cancel", "ids": _stored(ids), **failure})
+        return [cast(CancelAnswer, answer.decode()) for answer in answers]
+
+    async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
+        self._session.wakes.looked([CANCELS])
+        return await self._running.cancels(claims)
+
+    async def wait_for_cancels(self, timeout_ms: int) -> bool:
+        return await self._session.wakes.wait([CANCELS], timeout_ms)
+
+    async def promote(self, ids: Sequence[str]) -> list[bool]:
+        return await self._operated("promote", ids)
+
+    async def delete(self, ids: Sequence[str]) -> list[bool]:
+        return await self._operated("delete", ids)
+
+    async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
+        asked = {"queue": queue, "states": [state.value for state in states], "limit": limit}
+        return cast(int, await self._asking.change(self._purge, asked))
+
+    async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
+        asked = [{"state": r.state.value, "age_ms": r.age_ms, "count": r.count, "hk": r.housekeeping} for r in rules]
+        return cast(int, await self._asking.change(self._prune, {"rules": asked, "limit": limit}))
+
+    async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
+        return await self._session.wakes.wait(map(queue_topic, queues), timeout_ms)
+
+    async def _operated(self, what: str, ids: Sequence[str]) -> list[bool]:
+        answers = await self._asking.change(self._operate, {"what": what, "ids": _stored(ids)})
+        return [answer == 1 for answer in answers]
+
+
+def _stored(ids: Sequence[str]) -> list[str]:
+    return [stored_id(job_id) for job_id in ids]

@@ -1,0 +1,272 @@
+"""Between job records and what Redis holds: BullMQ's fields, and `wf`, where what BullMQ does not know is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from workfleet.model.jobs import (
+    UNDECODABLE,
+    Attempt,
+    Failure,
+    JobRecord,
+    JobState,
+    Keep,
+    KeepRule,
+    RunOverrides,
+    UniqueRule,
+)
+from workfleet.model.outcome import Settlement
+
+from .bullmq import options_of, overrides_from
+from .jobids import shown_id, stored_id
+
+Row = Sequence[Any]
+"""Queue, id, state, token, lease end, and the fields that `parts/job.lua` shows."""
+
+
+class Spec(Struct, kw_only=True, omit_defaults=True):
+    """What is said at enqueue and no script asks for."""
+
+    run: RunOverrides | None = None
+    trace: str | None = None
+    schedule: str | None = None
+    slot_ms: int | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, str] = {}
+
+
+class Ours(Struct, kw_only=True):
+    """The field `wf`, as `parts/job.lua` says. JSON within it is text. Other fields belong to newer versions."""
+
+    n: int = 0
+    due: int | None = None
+    delay: int = 0
+    lifo: bool = False
+    group: str = ""
+    key: str | None = None
+    rule: str | None = None
+    hk: bool = False
+    after: int | None = None
+    exp: int | None = None
+    keepc: str | None = None
+    keepf: str | None = None
+    spec: str | None = None
+    parked: bool = False
+    cancel: bool = False
+    code: str | None = None
+    failure: str | None = None
+    deferrals: int = 0
+    suspicions: int = 0
+    history: tuple[str, ...] = ()
+
+
+_PLAIN = JobRecord(id="", queue="", name="")
+_INHERITED, _AS_ALL, _UNTIL_FINISHED = _PLAIN.run, _PLAIN.keep, _PLAIN.unique
+_STATES = {state.value.encode(): state for state in JobState}
+_encoder = msgspec.json.Encoder()
+_ours = msgspec.json.Decoder(Ours)
+_spec = msgspec.json.Decoder(Spec)
+_rule = msgspec.json.Decoder(UniqueRule)
+_keep_rule = msgspec.json.Decoder(KeepRule)
+_failure = msgspec.json.Decoder(Failure)
+_attempt = msgspec.json.Decoder(Attempt)
+_Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, ValueError)
+
+
+def asked_of(job: JobRecord) -> dict[str, Any]:
+    """A job to add, as `parts/adding.lua` takes it."""
+    asked: dict[str, Any] = {
+        "id": stored_id(job.id),
+        "queue": job.queue,
+        "name": job.name,
+        "data": job.payload.decode(),
+        "opts": options_of(job),
+        "priority": job.priority,
+        "delay": job.delay_ms,
+        "due": job.due_ms,
+    }
+    if job.lifo:
+        asked["lifo"] = True
+    if job.group:
+        asked["group"] = job.group
+    if job.unique_key is not None:
+        asked["key"], asked["conflict"] = job.unique_key, job.unique.on_conflict
+    if job.unique is not _UNTIL_FINISHED and job.unique != _UNTIL_FINISHED:
+        asked["rule"] = _json(job.unique)
+    if job.housekeeping:
+        asked["hk"] = True
+    if job.expires_after_ms is not None:
+        asked["after"] = job.expires_after_ms
+    if job.expires_ms is not None:
+        asked["exp"] = job.expires_ms
+    if job.keep.completed is not None:
+        asked["keepc"] = _json(job.keep.completed)
+    if job.keep.failed is not None:
+        asked["keepf"] = _json(job.keep.failed)
+    spec = _spec_of(job)
+    if spec is not None:
+        asked["spec"] = spec
+    return asked
+
+
+def _spec_of(job: JobRecord) -> str | None:
+    if job.run is _INHERITED and not (job.tags or job.metadata or job.trace or job.schedule or job.slot_ms is not None):
+        return None
+    run = None if job.run == _INHERITED else job.run
+    spec = Spec(
+        run=run,
+        trace=job.trace,
+        schedule=job.schedule,
+        slot_ms=job.slot_ms,
+        tags=job.tags,
+        metadata=job.metadata,
+    )
+    encoded = _json(spec)
+    return None if encoded == "{}" else encoded
+
+
+def _json(value: Struct) -> str:
+    # Scripts read text: their MessagePack knows no binary.
+    return _encoder.encode(value).decode()
+
+
+def json_of(value: Failure | Attempt) -> str:
+    """The JSON of a failure or an attempt, whatever text is in it: recording an end cannot fail."""
+    try:
+        return _json(value)
+    except UnicodeEncodeError:
+        return _json(_clean(value))
+
+
+class _End(Struct, omit_defaults=True):
+    """What `wf` says of the end of a run, as `parts/ending.lua` takes it."""
+
+    code: str
+    settled: str
+    failure: str | None = None
+    deferrals: int = 0
+    suspicions: int = 0
+    history: tuple[str, ...] = ()
+
+
+def ours_of(settlement: Settlement) -> str:
+    """The JSON of what `wf` says after a settlement."""
+    outcome = settlement.outcome
+    end = _End(
+        code=outcome.code,
+        settled=settlement.claim.token,
+        failure=None if outcome.failure is None else json_of(outcome.failure),
+        deferrals=outcome.deferrals,
+        suspicions=outcome.suspicions,
+        history=() if outcome.attempt is None else (json_of(outcome.attempt),),
+    )
+    return _json(end)
+
+
+def clean_text(text: str) -> str:
+    """Text without lone surrogates, which UTF-8 cannot hold."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _clean(value: Failure | Attempt) -> Failure | Attempt:
+    cleaned: dict[str, Any] = {}
+    for name, kept in structs.asdict(value).items():
+        if isinstance(kept, str):
+            cleaned[name] = clean_text(kept)
+        elif isinstance(kept, Failure):
+            cleaned[name] = _clean(kept)
+    return structs.replace(value, **cleaned)
+
+
+def record_of(row: Row) -> JobRecord:
+    """The record of a row. What cannot be read is left out, and the outcome says `undecodable`."""
+    record = _common(row)
+    try:
+        _complete(record, row[5])
+    except _Unreadable as error:
+        record.outcome = UNDECODABLE
+        record.failure = Failure(UNDECODABLE, f"this version cannot read the stored job ({error})")
+    return record
+
+
+def _common(row: Row) -> JobRecord:
+    """What is plain in a row."""
+    queue, job_id, state, token, until, fields = row
+    name, data, _, timestamp, priority, started, finished, progress, result, _, made, crashes, worker, *_ = fields
+    record = JobRecord(
+        id=shown_id(job_id),
+        queue=queue.decode(),
+        name="?" if name is None else name.decode(errors="backslashreplace"),
+        payload=b"null" if data is None else data,
+        state=_STATES[state],
+        created_ms=int(timestamp),
+        due_ms=int(timestamp),
+        progress=progress,
+        result=result,
+    )
+    if priority is not None and priority != b"0":
+        record.priority = int(priority)
+    if started is not None:
+        record.started_ms = int(started)
+    if finished is not None:
+        record.finished_ms = int(finished)
+    if made is not None:
+        record.attempts_made = int(made)
+    if crashes is not None:
+        record.crashes = int(crashes)
+    if token is not None:
+        record.token, record.lease_until_ms = token.decode(), int(until)
+        record.worker = None if worker is None else worker.decode(errors="backslashreplace")
+    return record
+
+
+def _complete(record: JobRecord, fields: Sequence[bytes | None]) -> None:
+    """What is JSON in a row."""
+    if fields[0] is None:
+        raise ValueError("its name is missing")
+    if fields[1] is None:
+        raise ValueError("its payload is missing")
+    text = fields[13]
+    ours = Ours() if text is None else _ours.decode(text)
+    _say(record, ours)
+    if ours.spec is not None:
+        _specify(record, _spec.decode(ours.spec))
+    if not ours.n and fields[2] is not None:
+        # A job that BullMQ has added.
+        record.run, record.lifo = overrides_from(fields[2])
+    if ours.code is None and record.finished_ms is not None:
+        record.outcome = record.state.value  # a BullMQ worker has ended it
+    reason = fields[9]
+    if ours.failure is not None:
+        record.failure = _failure.decode(ours.failure)
+    elif reason is not None:
+        record.failure = Failure("raised", reason.decode(errors="backslashreplace"))
+
+
+def _say(record: JobRecord, ours: Ours) -> None:
+    if ours.due is not None:
+        record.due_ms = ours.due
+    record.delay_ms, record.lifo, record.group, record.unique_key = ours.delay, ours.lifo, ours.group, ours.key
+    if ours.rule is not None:
+        record.unique = _rule.decode(ours.rule)
+    record.housekeeping, record.expires_after_ms, record.expires_ms = ours.hk, ours.after, ours.exp
+    if ours.keepc is not None or ours.keepf is not None:
+        record.keep = Keep(
+            None if ours.keepc is None else _keep_rule.decode(ours.keepc),
+            None if ours.keepf is None else _keep_rule.decode(ours.keepf),
+        )
+    record.parked, record.cancel_asked, record.outcome = ours.parked, ours.cancel, ours.code
+    record.deferrals, record.suspicions = ours.deferrals, ours.suspicions
+    if ours.history:
+        record.history = tuple(map(_attempt.decode, ours.history))
+
+
+def _specify(record: JobRecord, spec: Spec) -> None:
+    if spec.run is not None:
+        record.run = spec.run
+    record.trace, record.schedule, record.slot_ms = spec.trace, spec.schedule, spec.slot_ms
+    record.tags, record.metadata = spec.tags, spec.metadata

@@ -1,0 +1,59 @@
+"""Jobs and queues on a real server meet the contract, and leave nothing without an owner or an expiry behind."""
+
+# ruff: noqa: F401 - the tests and fixtures are collected from here
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stores.redis.leaks import left_behind
+from tests.stores.redis.servers import Server
+from workfleet.ports.stores import Store
+from workfleet.testing.contracts import (
+    Leaks,
+    TestCancel,
+    TestClaim,
+    TestConcurrency,
+    TestCounts,
+    TestDebounce,
+    TestDelete,
+    TestEnqueue,
+    TestExclusive,
+    TestExpiry,
+    TestGroupLimits,
+    TestGroups,
+    TestKeep,
+    TestKeysUnderRace,
+    TestListing,
+    TestPausing,
+    TestPromote,
+    TestPrune,
+    TestPurge,
+    TestQueues,
+    TestRates,
+    TestReading,
+    TestRenew,
+    TestRepeats,
+    TestReplace,
+    TestReport,
+    TestRetry,
+    TestSettle,
+    TestShares,
+    TestStaleClaims,
+    TestTakeOver,
+    TestUniqueKeys,
+    TestUniqueWindow,
+    TestUntilStarted,
+    TestWaitForCancels,
+    TestWaiting,
+    clock,
+    store,
+)
+
+
+@pytest.fixture
+def leaks(server: Server) -> Leaks:
+    async def look(_: Store) -> list[str]:
+        return left_behind(server)
+
+    return look

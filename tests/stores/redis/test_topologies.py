@@ -1,0 +1,168 @@
+"""Sentinel and Cluster: the store finds the server of its keys, again after a failover."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from tests.stores.redis.servers import Server, free_port
+from workfleet.clock import SystemClock
+from workfleet.errors import StoreUnavailable
+from workfleet.stores.redis.store import RedisStore
+from workfleet.testing.contracts.schedules import schedule
+
+pytestmark = pytest.mark.full
+_SOON_S = 60
+
+
+async def until(call: Callable[[], Awaitable[object]]) -> None:
+    """Repeat a call until it is something and the store is there."""
+    async with asyncio.timeout(_SOON_S):
+        while True:
+            try:
+                if await call():
+                    return
+            except StoreUnavailable:
+                pass
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    """A primary, its replica, a sentinel that watches them."""
+    primary = Server(tmp_path_factory.mktemp("r"))
+    replica = Server(tmp_path_factory.mktemp("r"), "--replicaof", "127.0.0.1", str(primary.port))
+    folder = tmp_path_factory.mktemp("r")
+    rules = folder / "sentinel.conf"
+    rules.write_text(
+        f"sentinel monitor main 127.0.0.1 {primary.port} 1\nsentinel down-after-milliseconds main 500\n"
+        "sentinel failover-timeout main 2000\n"
+    )
+    sentinel = Server(folder, sentinel=rules)
+    servers = [primary, replica, sentinel]
+    for each in servers:
+        each.start()
+    yield servers
+    for each in servers:
+        each.stop()
+
+
+async def test_after_a_failover_the_new_primary_is_found(three: list[Server]) -> None:
+    primary, replica, sentinel = three
+    url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/main/0"
+    await until(lambda: known_replica(sentinel, replica))
+    store = await RedisStore.open(url, app="shop", clock=SystemClock())
+    other = await RedisStore.open(url, app="shop", clock=SystemClock())
+    try:
+        await store.keys.put_if_absent("k", b"v", 600_000)
+        await store.locks.acquire("l", "me", 600_000)
+        await until(lambda: replicated(replica))
+        primary.stop()
+        await until(lambda: said(store))
+        assert await store.keys.get("k") == b"v"
+        assert [lock.owner for lock in await store.locks.held()] == ["me"]
+        await until(lambda: listeners(replica))
+        waiting = asyncio.create_task(other.schedules.wait(60_000))
+        await until(lambda: merged(store))
+        assert await asyncio.wait_for(waiting, _SOON_S)
+    finally:
+        await store.close()
+        await other.close()
+
+
+async def said(store: RedisStore) -> bool:
+    await store.check()
+    return True
+
+
+async def merged(store: RedisStore) -> bool:
+    return bool(await store.schedules.merge([schedule("a")]))
+
+
+async def known_replica(sentinel: Server, replica: Server) -> bool:
+    listed = await asyncio.to_thread(sentinel.ask, "SENTINEL", "REPLICAS", "main")
+    return str(replica.port).encode() in repr(listed).encode()
+
+
+async def replicated(replica: Server) -> bool:
+    return await asyncio.to_thread(replica.ask, "EXISTS", "wf:shop:value:k:v", "wf:shop:locks") == 2
+
+
+async def listeners(server: Server) -> bool:
+    listed = await asyncio.to_thread(server.ask, "CLIENT", "LIST", "TYPE", "pubsub")
+    return str(listed).count("name=workfleet:shop ") == 2
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    """Three nodes that share the slots."""
+    buses = [free_port() for _ in range(3)]
+    options = (
+        "--cluster-enabled",
+        "yes",
+        "--cluster-node-timeout",
+        "2000",
+        "--cluster-require-full-coverage",
+        "no",
+        "--cluster-port",
+    )
+    nodes = [Server(tmp_path_factory.mktemp("r"), *options, str(bus)) for bus in buses]
+    for node in nodes:
+        node.start()
+    for node, (first, last) in zip(nodes, ((0, 5460), (5461, 10922), (10923, 16383)), strict=True):
+        node.ask("CLUSTER", "ADDSLOTSRANGE", first, last)
+        for other, bus in zip(nodes, buses, strict=True):
+            node.ask("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.mark.parametrize("app", ["shop", "other", "a third"])
+async def test_a_cluster(cluster: list[Server], app: str) -> None:
+    await until(lambda: is_up(cluster))
+    for node in cluster:
+        store = await RedisStore.open(f"redis+cluster://127.0.0.1:{node.port}", app=app, clock=SystemClock())
+        try:
+            await store.check()
+            await store.keys.put_if_absent(str(node.port), b"v", 600_000)
+            await store.locks.acquire(str(node.port), "me", 600_000)
+            await store.schedules.merge([schedule("a")])
+        finally:
+            await store.close()
+    held = sorted([str(await asyncio.to_thread(node.ask, "DBSIZE")) for node in cluster])
+    assert held[:2] == ["0", "0"]
+    assert int(held[2]) == 3 + 1 + 3 + 2  # values, checked, locks, schedules
+
+
+async def test_the_nodes_are_known_when_the_one_of_the_url_is_gone(cluster: list[Server]) -> None:
+    await until(lambda: is_up(cluster))
+    await checked(cluster[0])
+    (owner,) = [node for node in cluster if node.ask("DBSIZE")]
+    named = next(node for node in cluster if node is not owner)
+    store = await RedisStore.open(f"redis+cluster://127.0.0.1:{named.port}", app="shop", clock=SystemClock())
+    try:
+        named.stop()
+        for _ in range(3):
+            owner.ask("CLIENT", "KILL", "TYPE", "normal")
+            await until(lambda: said(store))
+        owner.stop()
+        with pytest.raises(StoreUnavailable):
+            await store.check()
+        await asyncio.to_thread(owner.start)
+        await until(lambda: said(store))
+    finally:
+        await store.close()
+
+
+async def checked(node: Server) -> None:
+    store = await RedisStore.open(f"redis+cluster://127.0.0.1:{node.port}", app="shop", clock=SystemClock())
+    await store.check()
+    await store.close()
+
+
+async def is_up(cluster: list[Server]) -> bool:
+    states = [await asyncio.to_thread(node.ask, "CLUSTER", "INFO") for node in cluster]
+    return all("cluster_state:ok" in str(state) and "known_nodes:3" in str(state) for state in states)

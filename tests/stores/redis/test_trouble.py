@@ -1,0 +1,49 @@
+"""What a server says, as one clear line; from Redis 6 and 7, plain and from within a script."""
+
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import AuthenticationError, BusyLoadingError
+
+from workfleet.stores.redis import trouble
+
+S = "redis://h:6379/0"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("READONLY You can't write against a read only replica.", "the server is a read-only replica (READONLY)"),
+        (
+            "READONLY You can't write against a read only replica. script: 1f, on @user_script:1.",
+            "the server is a read-only replica (READONLY)",
+        ),
+        (
+            "ERR Error running script (call to f_1f): @user_script:3: @user_script: 3: -READONLY You can't write",
+            "the server is a read-only replica (READONLY)",
+        ),
+        ("LOADING Redis is loading the dataset in memory", "the server is loading its data (LOADING)"),
+        (
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "the server is a replica that has lost its primary (MASTERDOWN)",
+        ),
+        ("CLUSTERDOWN Hash slot not served", "the cluster is down (CLUSTERDOWN)"),
+        ("BUSY Redis is busy running a script.", "the server is busy with a script of somebody (BUSY)"),
+        ("ERR max number of clients reached", "the server has as many clients as it allows"),
+        ("WRONGTYPE Operation against a key", "the server refused a command: WRONGTYPE Operation against a key"),
+    ],
+)
+def test_errors_of_the_server(said: str, reason: str) -> None:
+    assert trouble.refused(S, said).reason == reason
+
+
+def test_no_secret_is_repeated() -> None:
+    said = trouble.unreachable(
+        S, AuthenticationError("unknown command `AUTH`, with args beginning with: `hunter2`"), "hunter2"
+    )
+    assert said.reason == "the server refuses the user or the password (WRONGPASS)"
+    assert "hunter2" not in str(trouble.unreachable(S, OSError("hunter2"), "hunter2"))
+
+
+def test_a_server_that_loads_while_one_logs_in() -> None:
+    assert trouble.unreachable(S, BusyLoadingError("x"), None).reason == "the server is loading its data (LOADING)"

@@ -1,0 +1,115 @@
+"""What the contract leaves to chance: places in the middle of long lists, and what other programs do to our jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stores.redis.leaks import left_behind
+from tests.stores.redis.servers import Server
+from workfleet.model.jobs import JobState, UniqueRule
+from workfleet.model.outcome import GIVE_BACK, Ended
+from workfleet.ports.stores import Store
+from workfleet.testing.contracts import Leaks, ManualClock, clock, store  # noqa: F401 - fixtures
+from workfleet.testing.contracts.harness import COMPLETED, claim, ended, finish, ids, job, jobs, state, states, stored
+
+AT_ONCE = Ended(kind="retry", after_ms=0)
+
+
+@pytest.fixture
+def leaks(server: Server) -> Leaks:
+    async def look(_: Store) -> list[str]:
+        return left_behind(server)
+
+    return look
+
+
+async def test_a_job_is_put_between_two_of_its_priority_that_leave_no_room(store: Store) -> None:  # noqa: F811
+    await store.jobs.enqueue([job("a", priority=1), job("b", priority=1)])
+    a, b = await claim(store, 2)
+    await finish(store, [a], AT_ONCE)
+    await store.jobs.enqueue([job("c", priority=1), job("d", priority=2)])
+    await finish(store, [b], AT_ONCE)
+    assert ids(await claim(store, 9)) == "a b c d"
+
+
+@pytest.mark.parametrize("at", [0, 1, 50, 150, 298, 299])
+async def test_a_job_returns_to_its_place_in_a_long_queue(
+    store: Store,  # noqa: F811
+    clock: ManualClock,  # noqa: F811
+    at: int,
+) -> None:
+    names = [f"j{number:03}" for number in range(300)]
+    for name in names:
+        await store.jobs.enqueue([job(name)])
+        await clock.advance(1)
+    claimed = {record.id: record for record in await claim(store, 300)}
+    others = [record for name, record in claimed.items() if name != names[at]]
+    await finish(store, others, GIVE_BACK)
+    await finish(store, [claimed[names[at]]], GIVE_BACK)
+    assert [record.id for record in await claim(store, 300)] == names
+
+
+async def test_a_repeated_settle_does_not_add_again_what_was_deleted(store: Store) -> None:  # noqa: F811
+    await store.jobs.enqueue(jobs("a"))
+    (record,) = await claim(store)
+    settlement = ended(record, Ended(kind="returned", result=b"1", follow_up=(job("next"),)))
+    assert (await store.jobs.settle([settlement])).applied == [True]
+    assert await store.jobs.delete(["next"]) == [True]
+    assert (await store.jobs.settle([settlement])).applied == [True]
+    assert await store.jobs.get(["next"]) == [None]
+
+
+@pytest.mark.parametrize("job_id", ["wait", "id", "a:b", "x:lock", "repeat", "%41", "é:", "wf", "a b", "7"])
+async def test_an_id_is_never_another_key(store: Store, job_id: str) -> None:  # noqa: F811
+    added = await store.jobs.enqueue([job(job_id), job("wait2")])
+    assert [answer.id for answer in added] == [job_id, "wait2"]
+    records = await claim(store, 2)
+    assert ids(records) == f"{job_id} wait2"
+    await finish(store, records, COMPLETED)
+    assert await state(store, job_id) == "completed"
+    assert await store.jobs.delete([job_id]) == [True]
+
+
+async def test_a_key_is_free_when_another_program_deletes_its_holder(store: Store, server: Server) -> None:  # noqa: F811
+    await store.jobs.enqueue([job("a", unique_key="k")])
+    server.ask("DEL", "shop:q:a")
+    server.ask("LREM", "shop:q:wait", 0, "a")
+    (added,) = await store.jobs.enqueue([job("b", unique_key="k")])
+    assert added.created
+    assert ids(await claim(store, 9)) == "b"
+
+
+async def test_who_was_parked_behind_a_job_that_another_program_ended_goes_on(
+    store: Store,  # noqa: F811
+    server: Server,
+) -> None:
+    rule = UniqueRule("started", exclusive=True)
+    await store.jobs.enqueue([job("a", unique_key="k", unique=rule)])
+    (record,) = await claim(store)
+    await store.jobs.enqueue([job("b", unique_key="k", unique=rule)])
+    assert await states(store, "a b") == "active parked"
+    # As a BullMQ worker completes it.
+    server.ask("LREM", "shop:q:active", 0, "a")
+    server.ask("DEL", "shop:q:a:lock")
+    server.ask("ZADD", "shop:q:completed", 5, "a")
+    server.ask("HSET", "shop:q:a", "finishedOn", 5, "returnvalue", "1")
+    assert (await store.jobs.settle([ended(record)])).applied == [False]
+    assert (await stored(store, "a")).outcome == "completed"
+    await store.jobs.prune([])
+    assert ids(await claim(store, 9)) == "b"
+
+
+async def test_what_a_bullmq_worker_lost_is_taken_over(store: Store, server: Server) -> None:  # noqa: F811
+    from workfleet.ports.stores import TakeOver
+
+    await store.jobs.enqueue(jobs("a b"))
+    for name in "ab":
+        server.ask("LREM", "shop:q:wait", 0, name)
+        server.ask("LPUSH", "shop:q:active", name)
+    server.ask("SET", "shop:q:b:lock", "node:1")
+    taken = await store.jobs.take_over(TakeOver("w9", "t9", 1_000))
+    assert ids(taken) == "a"
+    await finish(store, taken, COMPLETED)
+    assert (await stored(store, "a")).state is JobState.COMPLETED
+    server.ask("DEL", "shop:q:b:lock")
+    await finish(store, await store.jobs.take_over(TakeOver("w9", "t10", 1_000)), COMPLETED)

@@ -99,7 +99,7 @@ async def store(opener: Opener, clock: ManualClock, leaks: Leaks) -> AsyncIterat
 
 async def inconsistencies(store: Store) -> list[str]:
     """What is wrong with the jobs as they are stored; nothing, after whatever happened."""
-    jobs = await store.jobs.find(JobQuery(limit=100_000))
+    jobs = await store.jobs.find(JobQuery(limit=10_000_000))
     wrong = [f"{job.id}: {fault}" for job in jobs for fault in _faults(job)]
     keys = Counter(job.unique_key for job in jobs if _holds_its_key(job))
     wrong += [f"{key} is the unique key of {count} jobs" for key, count in keys.items() if count > 1]

@@ -42,7 +42,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def test_until_idle_waits_for_no_paused_queue_and_says_what_stays(shop: Project) -> None:
     assert shop("enqueue", "greetings", "greet", '{"name": "Ada"}').code == 0
     assert shop("queues", "pause", "greetings").code == 0
-    code, out, err = shop("run", "--until-idle")
+    code, _, err = shop("run", "--until-idle")
     told = [json.loads(line) for line in err.splitlines() if "work_left" in line]
     assert code == 0
     assert [(one["message"], one["level"]) for one in told] == [

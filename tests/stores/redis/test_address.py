@@ -17,6 +17,7 @@ QUOTED = "p%23%2F%40%3A%25%2B%20w%3Frd"
     [
         ("redis://localhost", "redis://localhost:6379/0", {"host": "localhost"}),
         ("redis://h:1/3", "redis://h:1/3", {"host": "h", "port": 1, "db": 3}),
+        ("REDIS://h", "redis://h:6379/0", {"host": "h"}),
         ("valkey://h/3", "valkey://h:6379/3", {"host": "h", "db": 3}),
         ("redis://[::1]:7/2", "redis://[::1]:7/2", {"host": "::1", "port": 7, "db": 2}),
         (
@@ -49,6 +50,10 @@ def test_sentinels() -> None:
     options = {name: address.options[name] for name in ("db", "username", "password")}
     assert options == {"db": 4, "username": "me", "password": SECRET}
     assert parse("rediss+sentinel://h/main").tls
+    guarded = parse(f"redis+sentinel://:a@h/main?sentinel_username=me&sentinel_password={QUOTED}")
+    assert guarded.sentinel_login == {"username": "me", "password": SECRET}
+    assert guarded.options["password"] == "a"
+    assert SECRET not in repr(guarded) + guarded.shown
 
 
 def test_a_cluster() -> None:
@@ -60,6 +65,8 @@ def test_a_cluster() -> None:
     "url",
     [
         "http://x:s3cret@h",
+        "redis:/:s3cret@h",
+        "s3cret",
         "redis://:s3cret#x@h",
         "redis://:s3cret/x@h",
         "redis://:s3cret?x@h",

@@ -40,10 +40,10 @@ async def consume(store: RedisStore, done: set[str], enough: asyncio.Event) -> N
             await asyncio.sleep(0.02)
             continue
         settlements = [ended(record) for record in claimed]
-        while True:
+        applied: list[bool] = []
+        while not applied:
             try:
                 applied = (await store.jobs.settle(settlements)).applied
-                break
             except StoreUnavailable:
                 await asyncio.sleep(0.02)
         assert applied == [True] * len(claimed)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.stores.redis.leaks import left_behind
 from tests.stores.redis.servers import Server
-from workfleet.model.jobs import JobState, UniqueRule
+from workfleet.model.jobs import UNDECODABLE, JobState, UniqueRule
 from workfleet.model.outcome import GIVE_BACK, Ended
-from workfleet.ports.stores import Store
+from workfleet.ports.stores import PruneRule, Store, TakeOver
 from workfleet.testing.contracts import Leaks, ManualClock, clock, store  # noqa: F401 - fixtures
 from workfleet.testing.contracts.harness import COMPLETED, claim, ended, finish, ids, job, jobs, state, states, stored
 
@@ -100,8 +102,6 @@ async def test_who_was_parked_behind_a_job_that_another_program_ended_goes_on(
 
 
 async def test_what_a_bullmq_worker_lost_is_taken_over(store: Store, server: Server) -> None:  # noqa: F811
-    from workfleet.ports.stores import TakeOver
-
     await store.jobs.enqueue(jobs("a b"))
     for name in "ab":
         server.ask("LREM", "shop:q:wait", 0, name)
@@ -113,3 +113,35 @@ async def test_what_a_bullmq_worker_lost_is_taken_over(store: Store, server: Ser
     assert (await stored(store, "a")).state is JobState.COMPLETED
     server.ask("DEL", "shop:q:b:lock")
     await finish(store, await store.jobs.take_over(TakeOver("w9", "t10", 1_000)), COMPLETED)
+
+
+@pytest.mark.parametrize("wf", ["{bad", "[]", '{"v":1,"n":1,"spec":"{\\"tags\\":5}"}', '{"v":1,"n":"x"}', None])
+async def test_what_cannot_be_read_fails_stands_in_nobodys_way_and_is_kept(
+    store: Store,  # noqa: F811
+    server: Server,
+    wf: str | None,
+) -> None:
+    await store.jobs.enqueue(jobs("a"))
+    if wf is None:
+        server.ask("HDEL", "shop:q:a", "data")
+    else:
+        server.ask("HSET", "shop:q:a", "wf", wf)
+    await store.jobs.enqueue(jobs("b"))
+    assert ids(await claim(store, 9)) == "b"
+    record = await stored(store, "a")
+    assert (record.state, record.outcome) == (JobState.FAILED, UNDECODABLE)
+    assert record.failure is not None
+    assert "this version cannot read the stored job" in record.failure.message
+    assert await store.jobs.prune([PruneRule(JobState.FAILED, count=0)]) == 0
+    assert await store.jobs.delete(["a"]) == [True]
+
+
+async def test_fields_of_a_newer_version_stay(store: Store, server: Server) -> None:  # noqa: F811
+    await store.jobs.enqueue(jobs("a"))
+    server.ask("HSET", "shop:q:a", "wf", '{"v":2,"n":1,"later":"x"}')
+    for how in (GIVE_BACK, COMPLETED):
+        await finish(store, await claim(store), how)
+    said = server.ask("HGET", "shop:q:a", "wf")
+    assert isinstance(said, bytes)
+    wf = json.loads(said)
+    assert (wf["v"], wf["later"], wf["code"]) == (2, "x", "completed")

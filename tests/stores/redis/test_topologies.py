@@ -72,6 +72,21 @@ async def test_after_a_failover_the_new_primary_is_found(three: list[Server]) ->
         await other.close()
 
 
+async def test_sentinels_may_want_a_password_of_their_own(three: list[Server]) -> None:
+    primary, replica, sentinel = three
+    await until(lambda: known_replica(sentinel, replica))
+    sentinel.ask("ACL", "SETUSER", "default", "resetpass", ">s3cret")
+    url = f"redis+sentinel://127.0.0.1:{sentinel.port}/main"
+    for wrong in ("", "?sentinel_password=wr0ng"):
+        with pytest.raises(StoreUnavailable) as refused:
+            await RedisStore.open(url + wrong, app="shop", clock=SystemClock())
+        assert "wr0ng" not in str(refused.value)
+    store = await RedisStore.open(f"{url}?sentinel_password=s3cret", app="shop", clock=SystemClock())
+    await store.check()
+    await store.close()
+    assert primary.ask("DBSIZE") == 1
+
+
 async def said(store: RedisStore) -> bool:
     await store.check()
     return True

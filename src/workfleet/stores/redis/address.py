@@ -31,6 +31,8 @@ class Address(Struct, frozen=True, kw_only=True):
     tls: bool = False
     sentinels: tuple[tuple[str, int], ...] = ()
     service: str = ""
+    sentinel_login: dict[str, str] = {}
+    """Username and password at the sentinels, where they want one: `?sentinel_password=…`."""
     cluster: bool = False
 
     @property
@@ -44,10 +46,12 @@ class Address(Struct, frozen=True, kw_only=True):
 
 def parse(url: str) -> Address:
     """Read a URL. Raises `ConfigError`, which repeats no part of it but the scheme."""
-    scheme, _, rest = url.strip().partition("://")
-    kind = _SCHEMES.get(scheme.lower())
+    before, _, rest = url.strip().partition("://")
+    scheme = before.lower()
+    kind = _SCHEMES.get(scheme)
     if kind is None:
-        raise _wrong(scheme, f"no Redis URL begins so: it is {_FORMS}")
+        # It may be anything, a password too.
+        raise _wrong("", f"no Redis URL begins so: it is {_FORMS}")
     is_sentinel, is_cluster = scheme.endswith("+sentinel"), scheme.endswith("+cluster")
     sentinels: tuple[tuple[str, int], ...] = ()
     service = ""
@@ -67,16 +71,18 @@ def parse(url: str) -> Address:
             f"it cannot be read; is the password percent-encoded ('#' is %23, '/' is %2F, '@' is %40)? It is {_FORMS}"
         )
         raise _wrong(scheme, reason) from None
+    login = {name: options.pop(f"sentinel_{name}", "") for name in ("username", "password")} if is_sentinel else {}
     unknown = [name for name in options if name not in _OPTIONS and not name.startswith("ssl_")]
     if unknown:
         raise _wrong(scheme, f"it has options that this store does not know: {', '.join(sorted(unknown))}")
     options.pop("connection_class", None)
     return Address(
         options=options,
-        shown=_shown(scheme.lower(), options, sentinels, service),
+        shown=_shown(scheme, options, sentinels, service),
         tls=kind == "rediss",
         sentinels=sentinels,
         service=service,
+        sentinel_login={name: said for name, said in login.items() if said},
         cluster=is_cluster,
     )
 
@@ -84,8 +90,9 @@ def parse(url: str) -> Address:
 def _sentinels(scheme: str, rest: str) -> tuple[str, tuple[tuple[str, int], ...], str]:
     """Split `user:password@h1:p1,h2:p2/service/0?…` into a URL of one host for redis-py, the sentinels, the service."""
     login, at, places = rest.rpartition("@")
+    places, mark, query = places.partition("?")
     hosts, _, path = places.partition("/")
-    service, _, end = path.partition("/")
+    service, _, database = path.partition("/")
     found = []
     try:
         for host in hosts.split(","):
@@ -93,9 +100,9 @@ def _sentinels(scheme: str, rest: str) -> tuple[str, tuple[tuple[str, int], ...]
             found.append((split.hostname or "", split.port or _SENTINEL_PORT))
     except ValueError:
         found = []
-    if not found or not all(host for host, _ in found) or not service or "?" in service:
+    if not found or not all(host for host, _ in found) or not service:
         raise _wrong(scheme, "it is redis+sentinel://host1:26379,host2:26379/service/0")
-    return f"{login}{at}sentinel/{end}", tuple(found), service
+    return f"{login}{at}sentinel/{database}{mark}{query}", tuple(found), service
 
 
 def _shown(scheme: str, options: dict[str, Any], sentinels: tuple[tuple[str, int], ...], service: str) -> str:
@@ -112,4 +119,4 @@ def _place(host: str, port: int) -> str:
 
 
 def _wrong(scheme: str, reason: str) -> ConfigError:
-    return ConfigError(Problem("WORKER_STORE", reason, value=f"{scheme[:20]}://…" if scheme.isascii() else None))
+    return ConfigError(Problem("WORKER_STORE", reason, value=f"{scheme}://…" if scheme else None))

@@ -17,6 +17,8 @@ from .link import Link
 from .reconnecting import Dial
 
 _CONNECT_S = 5.0
+_ASK_S = 1.5
+"""How long one sentinel, or one node of a cluster, may take to say where to connect."""
 
 
 def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
@@ -29,8 +31,9 @@ def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
 
     async def dial(link: Link) -> None:
         place: dict[str, Any] = {}
+        longest = _CONNECT_S + _ASK_S * (len(nodes) if address.cluster else len(address.sentinels))
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(longest):
                 if address.sentinels:
                     place = await _primary(address)
                 elif address.cluster:
@@ -38,7 +41,7 @@ def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
                 async with _connected(address, name, place) as connection:
                     _hand_over(connection, link)
         except TimeoutError:
-            raise trouble.silent(address.shown, _CONNECT_S) from None
+            raise trouble.silent(address.shown, longest) from None
         except (RedisError, OSError, ValueError) as error:
             raise trouble.unreachable(address.shown, error, address.secret) from None
 
@@ -78,9 +81,16 @@ async def _primary(address: Address) -> dict[str, Any]:
     """Where the primary is, as one of the sentinels says."""
     if not address.sentinels:
         return {}
-    sentinel = Sentinel(  # type: ignore[no-untyped-call]
-        address.sentinels, sentinel_kwargs={"socket_timeout": 1.0, "socket_connect_timeout": 1.0, "protocol": 2}
-    )
+    options: dict[str, Any] = {
+        "socket_timeout": _ASK_S / 2,
+        "socket_connect_timeout": _ASK_S / 2,
+        "protocol": 2,
+        **address.sentinel_login,
+    }
+    if address.tls:
+        said = {name: value for name, value in address.options.items() if name.startswith("ssl_")}
+        options |= {"ssl": True, **said}
+    sentinel = Sentinel(address.sentinels, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
     try:
         host, port = await sentinel.discover_master(address.service)
     finally:
@@ -96,7 +106,7 @@ async def _owner(
     failed: Exception = OSError("no node of the cluster answers")
     for host, port in nodes:
         try:
-            async with asyncio.timeout(_CONNECT_S / 3), _connected(address, "", {"host": host, "port": port}) as asked:
+            async with asyncio.timeout(_ASK_S), _connected(address, "", {"host": host, "port": port}) as asked:
                 slot = int(await _said(asked, "CLUSTER", "KEYSLOT", key))
                 ranges = await _said(asked, "CLUSTER", "SLOTS")
         except (RedisError, OSError, TimeoutError) as error:

@@ -108,7 +108,7 @@ class RedisJobs:
         return cast(int, await self._asking.change(self._prune, {"rules": asked, "limit": limit}))
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
-        return await self._session.wakes.wait(map(queue_topic, queues), timeout_ms)
+        return await self._session.wait_for_queues(queues, timeout_ms)
 
     async def _operated(self, what: str, ids: Sequence[str]) -> list[bool]:
         answers = await self._asking.change(self._operate, {"what": what, "ids": _stored(ids)})

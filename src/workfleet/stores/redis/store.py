@@ -11,7 +11,7 @@ from workfleet.ports.clock import Clock
 
 from ..wakes import Wakes
 from .address import Address, parse
-from .connection import Connection
+from .connection import READ_S, Connection
 from .dialing import dialer
 from .fleet import RedisFleet
 from .jobs import RedisJobs
@@ -19,6 +19,7 @@ from .keys import RedisKeys
 from .layout import Layout
 from .listening import Listener
 from .locks import RedisLocks
+from .markers import BLOCK_S, Markers
 from .preflight import check_server
 from .queues import RedisQueues
 from .schedules import RedisSchedules
@@ -30,7 +31,8 @@ _CHECKED_MS = 86_400_000
 class RedisStore:
     """A `Store` on a Redis or Valkey server. Its time is the server's.
 
-    It has two connections: one for all commands, and one that hears what other processes change.
+    It has two connections: one for all commands, and one that hears what other processes change; a third one where it
+    shares its queues.
     """
 
     def __init__(self, address: Address, session: Session, listener: Listener) -> None:
@@ -51,32 +53,38 @@ class RedisStore:
         app: str,
         clock: Clock,
         prefix: str | None = None,
+        shared: bool = False,
         test_now_ms: Callable[[], int] | None = None,
     ) -> RedisStore:
         """Connect to a server. It belongs to the running event loop.
 
-        `clock` is what `wait` waits by. `prefix` begins the keys of queues (the app's name). `test_now_ms` replaces the
-        server's time, for tests. Raises `ConfigError` for a URL that cannot be read, `StoreUnavailable` when the
-        server cannot be reached or must not be used.
+        `clock` is what `wait` waits by. `prefix` begins the keys of queues (the app's name). `shared`: programs with
+        BullMQ fill these queues too, so `wait` hears them. `test_now_ms` replaces the server's time, for tests.
+        Raises `ConfigError` for a URL that cannot be read, `StoreUnavailable` when the server cannot be reached or
+        must not be used.
         """
         address = parse(url)
         layout = Layout(app, prefix=prefix, cluster=address.cluster)
         dial = dialer(address, name=f"workfleet:{quote(app, safe='')}", slot_key=layout.app("schedules"))
         # Sockets are about real time, also where a test moves the clock.
-        real = SystemClock()
+        real, wakes = SystemClock(), Wakes(clock)
         connection = Connection(dial, store=address.shown, clock=real)
-        session = Session(app, layout, connection, Wakes(clock), sender=new_token(), test_now_ms=test_now_ms)
+        markers = None
+        if shared:
+            blocking = Connection(dial, store=address.shown, clock=real, read_s=BLOCK_S + READ_S)
+            markers = Markers(blocking, layout, wakes, real)
+        session = Session(app, layout, connection, wakes, sender=new_token(), markers=markers, test_now_ms=test_now_ms)
         listener = Listener(
-            dial, session.wakes, channel=session.channel, sender=session.sender, store=address.shown, clock=real
+            dial, wakes, channel=session.channel, sender=session.sender, store=address.shown, clock=real
         )
+        store = cls(address, session, listener)
         try:
             await check_server(connection, address.shown)
             await listener.start()
         except BaseException:
-            await listener.close()
-            await connection.close()
+            await store.close()
             raise
-        return cls(address, session, listener)
+        return store
 
     async def now_ms(self) -> int:
         given = self._session.now()
@@ -91,4 +99,4 @@ class RedisStore:
 
     async def close(self) -> None:
         await self._listener.close()
-        await self._session.connection.close()
+        await self._session.close()

@@ -26,7 +26,9 @@ local function oldest_waiting(q, house)
     local job = load(q, call('LINDEX', q.wait, at))
     return job ~= nil and job.lifo
   end)
-  local first_in = first_due(q, house, function(at) return seam - 1 - at >= 0 and call('LINDEX', q.wait, seam - 1 - at) end)
+  local first_in = first_due(q, house, function(at)
+    return seam - 1 - at >= 0 and call('LINDEX', q.wait, seam - 1 - at)
+  end)
   local last_in = first_due(q, house, function(at) return seam + at < length and call('LINDEX', q.wait, seam + at) end)
   return sooner(first_in, last_in)
 end
@@ -49,7 +51,8 @@ local function counted(name)
   local house = house_of(q)
   local count = {
     waiting = call('LLEN', q.wait), prioritized = call('ZCARD', q.prioritized), delayed = call('ZCARD', q.delayed),
-    active = call('LLEN', q.active), completed = call('ZCARD', q.p .. 'completed'), failed = call('ZCARD', q.p .. 'failed'),
+    active = call('LLEN', q.active), completed = call('ZCARD', q.p .. 'completed'),
+    failed = call('ZCARD', q.p .. 'failed'),
     ['waiting-children'] = call('ZCARD', q.p .. 'waiting-children'),
   }
   local oldest = sooner(oldest_waiting(q, house), oldest_prioritized(q, house))

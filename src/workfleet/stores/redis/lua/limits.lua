@@ -1,6 +1,6 @@
 -- include: parts/claiming.lua
--- Replaces the limits of queues. Asked: queues (name, concurrency, rate ({limit, per_ms}), groups (JSON of what is about
--- groups), or nothing each). What holds for a whole queue is BullMQ's: concurrency, max and duration in `meta`.
+-- Replaces the limits of queues. Asked: queues (name, concurrency, rate ({limit, per_ms}), groups (JSON of what is
+-- about groups), or nothing each). What holds for a whole queue is BullMQ's: concurrency, max and duration in `meta`.
 local function set(q, field, value)
   if value then call('HSET', q.meta, field, value) else call('HDEL', q.meta, field) end
 end

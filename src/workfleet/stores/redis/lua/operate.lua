@@ -29,7 +29,9 @@ function operations.retry(job)
   ripen(job.q)
   call('ZREM', job.q.p .. 'failed', job.id)
   unclass(job, 'failed')
-  for _, field in ipairs({ 'exp', 'deferrals', 'suspicions', 'cancel', 'code', 'failure', 'report' }) do wf[field] = nil end
+  for _, field in ipairs({ 'exp', 'deferrals', 'suspicions', 'cancel', 'code', 'failure', 'report' }) do
+    wf[field] = nil
+  end
   wf.due, job.started, job.finished = now, nil, nil
   take_key(job)
   call('HDEL', job.key, 'processedOn', 'finishedOn', 'failedReason', 'returnvalue', 'progress', 'stc', 'pb')

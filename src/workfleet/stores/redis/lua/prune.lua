@@ -1,9 +1,14 @@
--- include: parts/ending.lua
--- Deletes finished jobs by rules and by their own, starts that no rate counts any more, and expired locks. Asked: rules
--- (state, age_ms, count, hk), limit. Returns how many.
 -- include: parts/claiming.lua
 -- include: parts/lock.lua
+-- Deletes finished jobs by rules and by their own, and what nobody needs any more: starts that no rate counts, claims
+-- on jobs that other programs ended, expired locks. Asked: rules (state, age_ms, count, hk), limit. Returns how many.
 local doomed, listed = {}, {}
+
+-- A job that cannot be read stays.
+local function unreadable(q, id)
+  local job = load(q, id)
+  return job and (job.broken or job.wf.code == 'undecodable')
+end
 
 -- Those of a set that are too old or too many, the oldest first. `skip`: the ids of other classes.
 local function beyond(q, state, key, size, age, most, skip)
@@ -18,7 +23,7 @@ local function beyond(q, state, key, size, age, most, skip)
       if not skip or not skip(id) then
         if seen >= too_many and ended >= before then return end
         seen = seen + 1
-        if not listed[q.p .. id] then
+        if not listed[q.p .. id] and not unreadable(q, id) then
           listed[q.p .. id] = true
           doomed[#doomed + 1] = { q = q, id = id, state = state, key = key }
           if #doomed >= asked.limit then return end
@@ -84,6 +89,7 @@ for name in pairs(known_queues()) do
       beyond(q, it.state, it.key, it.size, number(rule.age_ms), number(rule.count))
     end
   end
+  active_of(q)
   forget_starts(q, WHOLE)
   for _, group in ipairs(call('SMEMBERS', q.ours .. 'queue:rated')) do
     forget_starts(q, group)

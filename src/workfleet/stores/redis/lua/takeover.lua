@@ -8,19 +8,14 @@ for _, worker in ipairs(asked.workers or {}) do dead[worker] = true end
 
 local orphans = {}
 for name in pairs(known_queues()) do
-  local q, there = queue(name), {}
-  for _, id in ipairs(call('LRANGE', q.active, 0, -1)) do
-    there[id] = true
+  local q = queue(name)
+  for _, id in ipairs(active_of(q)) do
     local till, _, holder = claim_of(q, id)
     if not till and not asked.workers and call('EXISTS', q.p .. id .. ':lock') == 0 then till = 0 end
     if till and (asked.workers and dead[holder] or not asked.workers and till <= now) then
       local job = load(q, id)
       if job then orphans[#orphans + 1] = { q = q, id = id, till = till, n = job.wf.n or 0, group = job.group } end
     end
-  end
-  -- What a BullMQ worker took back is not ours any more.
-  for _, id in ipairs(call('HKEYS', q.claims)) do
-    if not there[id] then call('HDEL', q.claims, id) end
   end
 end
 table.sort(orphans, function(one, other)

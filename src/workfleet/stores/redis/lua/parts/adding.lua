@@ -18,7 +18,8 @@ local function insert(said, number)
     wf = {
       v = 1, n = number, due = due ~= now and due or nil, delay = said.delay > 0 and said.delay or nil,
       lifo = said.lifo, group = said.group, key = said.key, rule = said.rule, hk = said.hk, after = said.after,
-      exp = earlier(said.exp, said.after and now + said.after), keepc = said.keepc, keepf = said.keepf, spec = said.spec,
+      exp = earlier(said.exp, said.after and now + said.after), keepc = said.keepc, keepf = said.keepf,
+      spec = said.spec,
     },
   }
   take_key(job)

@@ -175,6 +175,16 @@ local function take(q)
   end
 end
 
+-- The ids of a queue's active jobs, in order. Claims on others are forgotten: another program took these jobs back.
+local function active_of(q)
+  local ids, there = call('LRANGE', q.active, 0, -1), {}
+  for _, id in ipairs(ids) do there[id] = true end
+  for _, id in ipairs(call('HKEYS', q.claims)) do
+    if not there[id] then call('HDEL', q.claims, id) end
+  end
+  return ids
+end
+
 -- What a token was given before and still holds.
 local function held_by(token)
   local note = call('GET', base .. 'call:' .. token .. ':v')

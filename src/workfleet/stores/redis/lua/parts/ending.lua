@@ -86,9 +86,6 @@ local function complete_plain(q, done)
   return true
 end
 
--- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
--- failure, made, crashes, and `ours`: what `wf` says from now on (JSON: code, settled, failure, deferrals, suspicions,
--- history with the attempt). Returns whether the claim holds, and whether this is a repeat.
 local HISTORY_LIMIT = 100
 local function note_end(wf, ours)
   local said = cjson.decode(ours)
@@ -125,6 +122,9 @@ local function put_back(job, done)
   wf_wake('queue ' .. q.name)
 end
 
+-- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
+-- failure, made, crashes, and `ours`: what `wf` says from now on (JSON: code, settled, failure, deferrals, suspicions,
+-- history with the attempt). Returns whether the claim holds, and whether this is a repeat.
 local function settle(done)
   local q = held_in(done.id, done.token, done.hint)
   if q and complete_plain(q, done) then return true, false end
@@ -138,8 +138,8 @@ local function settle(done)
   note_end(job.wf, done.ours)
   if done.state == 'completed' or done.state == 'failed' then
     finish(job, done.state, unpack(shown_end(job, done)))
-    event(q, done.state, job.id, done.reason and 'failedReason' or 'returnvalue', done.reason or done.result or 'null',
-      'prev', 'active')
+    if done.state == 'failed' then event(q, 'failed', job.id, 'failedReason', done.reason or '', 'prev', 'active')
+    else event(q, 'completed', job.id, 'returnvalue', done.result or 'null', 'prev', 'active') end
     q.ended = true
   else
     put_back(job, done)

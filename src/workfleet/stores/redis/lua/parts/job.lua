@@ -10,10 +10,16 @@ local SHOWN = {
   'failedReason', 'atm', 'stc', 'pb', 'wf', 'ats',
 }
 
+local TYPES = {
+  n = 'number', due = 'number', group = 'string', key = 'string', rule = 'string', history = 'table', by = 'table',
+}
 local function opened(text)
   local fine, wf = pcall(cjson.decode, text or '{"v":1}')
-  if fine and type(wf) == 'table' then return wf, false end
-  return { v = 1 }, true
+  if not fine or type(wf) ~= 'table' then return { v = 1 }, true end
+  for field, kind in pairs(TYPES) do
+    if wf[field] ~= nil and type(wf[field]) ~= kind then return { v = 1 }, true end
+  end
+  return wf, false
 end
 
 -- A job, nil where there is none. `broken`: its `wf` cannot be read, and is left as it is.
@@ -98,7 +104,8 @@ local function lock(q, id, token, lease_ms, holder, group)
   call('SET', q.p .. id .. ':lock', token, 'PX', math.max(lease_ms, 1))
   local noted = q.noted or {}
   q.noted = noted
-  noted[#noted + 1], noted[#noted + 2] = id, (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or '')
+  noted[#noted + 1] = id
+  noted[#noted + 1] = (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or '')
 end
 local function unlock(q, id)
   local free = q.free or { locks = {}, ids = {} }

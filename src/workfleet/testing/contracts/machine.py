@@ -66,7 +66,7 @@ class Comparison(RuleBasedStateMachine):
         self._calls: list[Call] = []
         self._claimed: dict[Claim, tuple[int, JobRecord]] = {}
         self._numbers = itertools.count(1)
-        self._rated = False
+        self._rated = self._disturbed = False
 
     def teardown(self) -> None:
         try:
@@ -149,7 +149,10 @@ class Comparison(RuleBasedStateMachine):
         call = self._calls[-1 - back % len(self._calls)]
         answer = self._both(call.ask, shown=_unordered)
         # Time alone may change it: a claim that found nothing is made anew.
-        if call is self._calls[-1] and call.promises and call.at_ms == self._clock.now_ms():
+        # So may an older call that was repeated since.
+        if call is not self._calls[-1]:
+            self._disturbed = True
+        elif call.promises and not self._disturbed and call.at_ms == self._clock.now_ms():
             assert _unordered(answer) == _unordered(call.answer), "a repeat gives another answer"
         self._take_note(answer)
 
@@ -237,6 +240,7 @@ class Comparison(RuleBasedStateMachine):
     def _change(self, ask: Callable[[Store], Awaitable[Any]], *, promises: bool = False) -> Any:
         answer = self._both(ask)
         self._calls.append(Call(ask, self._clock.now_ms(), answer, promises))
+        self._disturbed = False
         self._take_note(answer)
         return answer
 

@@ -20,13 +20,19 @@ class Hands(SystemClock):
 async def test_it_is_steady_again_a_while_after_trouble() -> None:
     clock = Hands()
     store = FaultyStore(await open_store("memory://", app="shop", clock=clock, create=True))
-    probe = StoreProbe(store, "shop", clock)
+    probe = StoreProbe(store, "shop", clock, lease_ms=30_000)
     await probe.once()
     assert (probe.steady, probe.error) == (True, None)  # nobody has waited for the store yet
     store.fail("jobs.claim", number=2)
     await probe.once()
     assert not probe.steady
     assert probe.error is not None
+    clock.at += 4
+    await probe.once()
+    assert probe.steady  # too short to have cost a lease
+    store.fail("jobs.claim", number=4)
+    await probe.once()
+    clock.at += 6
     await probe.once()
     clock.at += 7.9
     await probe.once()
@@ -39,11 +45,11 @@ async def test_it_is_steady_again_a_while_after_trouble() -> None:
 async def test_a_slow_answer_is_trouble_too() -> None:
     clock = Hands()
     store = await open_store("memory://", app="shop", clock=clock, create=True)
-    probe = StoreProbe(store, "shop", clock)
+    probe = StoreProbe(store, "shop", clock, lease_ms=30_000)
     claim = store.jobs.claim
 
     async def slow(request: object) -> object:
-        clock.at += 2
+        clock.at += 6
         return await claim(request)  # type: ignore[arg-type]
 
     store.jobs.claim = slow  # type: ignore[method-assign,assignment]

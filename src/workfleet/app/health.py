@@ -26,7 +26,8 @@ from .policies import milliseconds
 
 _LEASE_MS = 10_000
 _PROBE_EVERY_S, _PROBE_AGAIN_S, _PROBE_LIMIT_S = 10.0, 1.0, 5.0
-_SLOW_S = 1.5
+_OUTAGE = 1 / 6
+"""The share of a lease that an outage must last to count: keepers renew with two thirds of it left."""
 _STEADY_S = 8.0
 """Longer than the longest wait between two tries of a call that is insisted on."""
 
@@ -82,16 +83,19 @@ class StoreProbe:
 
     name = "store probe"
 
-    def __init__(self, store: Store, app: str, clock: Clock) -> None:
+    def __init__(self, store: Store, app: str, clock: Clock, *, lease_ms: int) -> None:
         self._store, self._queue, self._clock = store, health_queue(app), clock
+        self._outage_s = lease_ms / 1000 * _OUTAGE
         self.ok_at_ms: int | None = None
         """When it last worked, in milliseconds of the monotonic clock."""
         self.error: str | None = None
         self._well_since = float("-inf")
+        self._ill_since: float | None = None
 
     @property
     def steady(self) -> bool:
-        """Whether it has worked for a while: long enough for whoever waited for the store to have had its chance."""
+        """Whether no outage that could have cost a lease is just over: whoever waited for the store has had his
+        chance."""
         return self.error is None and self._clock.monotonic() - self._well_since >= _STEADY_S
 
     async def serve(self) -> None:
@@ -100,8 +104,9 @@ class StoreProbe:
             await self._clock.sleep(_PROBE_EVERY_S if self.error is None else _PROBE_AGAIN_S)
 
     async def once(self) -> None:
-        """One round trip. A slow one is trouble as well: somebody held the store's lock."""
-        asked, failed = self._clock.monotonic(), self.error is not None
+        """One round trip. A slow one is an outage as well: somebody held the store's lock."""
+        asked = self._clock.monotonic()
+        ill_since = self._ill_since = asked if self._ill_since is None else self._ill_since
         try:
             async with asyncio.timeout(_PROBE_LIMIT_S):
                 await claim_round_trip(self._store, self._queue, self._clock)
@@ -110,5 +115,6 @@ class StoreProbe:
         else:
             now = self._clock.monotonic()
             self.error, self.ok_at_ms = None, int(now * 1000)
-            if failed or now - asked > _SLOW_S:
+            self._ill_since = None
+            if now - ill_since > self._outage_s:
                 self._well_since = now

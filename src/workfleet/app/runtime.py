@@ -289,7 +289,9 @@ class Runtime:
     async def _keepers(self, reaper: Reaper) -> list[Service]:
         """What finishes and keeps work; the exchange last, so that it stops first."""
         clock, publish, store = self.clock, self.bus.publish, self.store
-        self.probe = StoreProbe(store, self.composition.app.name, clock)
+        self.probe = StoreProbe(
+            store, self.composition.app.name, clock, lease_ms=milliseconds(self.composition.core.lease)
+        )
         self.sampler = await self.container.get(LoopLagSampler)
         metrics = await self.container.get(MetricsSettings)
         kept: list[Service] = metric_services(

@@ -259,7 +259,13 @@ class Life:
         self._judge_effects(RUNS | CHILDREN | CANCELLED | ticks)
         for job_id, lines in LINES.items():
             kept = await self.inner.jobs.logs(job_id)
-            if kept != lines and not (self.explained and set(kept) == set(lines)):
+            # What a run said last is tried twice at its end, and does not hold up its outcome.
+            lost = sum(failed.startswith("jobs.report ") for failed in self.store.failed) > 1
+            if (
+                kept != lines
+                and not (self.explained and set(kept) == set(lines))
+                and not (lost and set(kept) < set(lines))
+            ):
                 self.wrong.append(f"{job_id} has the lines {kept}")
         # A release is tried once, and the lock expires by itself.
         if not any(failed.startswith("locks.release ") for failed in self.store.failed):

@@ -135,7 +135,7 @@ class BuiltIns(Provider):
         return Metrics(registry, store, self._basis.clock)
 
     def lag_sampler(self) -> LoopLagSampler:
-        return LoopLagSampler(self._basis.clock)
+        return LoopLagSampler(self._basis.clock, interval_ms=250)
 
     async def health(
         self, settings: HealthSettings, session: Session, sampler: LoopLagSampler

@@ -79,6 +79,7 @@ class Rig:
     weights: dict[str, int] = field(default_factory=dict)
     total: int | None = None
     backoffs: dict[str, OwnBackoff] = field(default_factory=dict)
+    calls: int = 1
     jobs: Any = None
     """The job store that the exchange sees; None: the real one."""
 
@@ -135,6 +136,7 @@ class Rig:
             poll_ms=self.poll_ms,
             clock=self.clock,
             publish=self.events.append,
+            calls=self.calls,
         )
         self.serving = asyncio.create_task(self.exchange.serve())
         return self

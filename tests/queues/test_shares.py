@@ -6,10 +6,31 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.queues.gates import Asking, gated
 from tests.queues.rig import Rig, until
 from workfleet.ports.stores import Store, Want
 from workfleet.queues.shares import wants_of
+
+
+class Under:
+    """A job store that counts how many settling calls are under way."""
+
+    def __init__(self, jobs: Any) -> None:
+        self._jobs, self._now, self.most = jobs, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jobs, name)
+
+    async def settle(self, *args: Any) -> Any:
+        self._now += 1
+        self.most = max(self.most, self._now)
+        try:
+            await asyncio.sleep(0.002)  # as long as a round trip
+            return await self._jobs.settle(*args)
+        finally:
+            self._now -= 1
 
 
 def test_without_a_total_every_queue_wants_what_it_has_free() -> None:
@@ -70,10 +91,11 @@ async def test_a_queue_that_has_nothing_leaves_its_share_to_the_others(rig: Rig)
         await until(lambda: rig.exchange.totals["completed"] == 8)
 
 
-async def test_two_calls_under_way_never_claim_more_than_the_slots(store: Store) -> None:
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_calls_under_way_never_claim_more_than_the_slots(store: Store, calls: int) -> None:
     """Enough ends at once for a second call to be made while the first is under way."""
-    jobs = Asking(store.jobs)
-    rig = Rig(store, jobs=jobs, concurrency={"q": 100})
+    jobs = Under(store.jobs)
+    rig = Rig(store, jobs=jobs, concurrency={"q": 100}, calls=calls)
     inside = most = 0
 
     async def quick(_job: Any) -> None:
@@ -90,3 +112,4 @@ async def test_two_calls_under_way_never_claim_more_than_the_slots(store: Store)
         await until(lambda: rig.exchange.active == 0)
     assert most <= 100
     assert len(rig.board.notes) == 0
+    assert jobs.most == calls

@@ -1,8 +1,8 @@
 """The worker's one conversation with the store: settle what has ended and claim for the slots that are free, together.
 
 While a call is under way, more runs end and more slots get free, so the next call carries them all: batches form by
-themselves, and a busy worker makes one round trip for many jobs. When very much has ended, half of it goes first and
-half while that call is under way: the store works on one half while this process runs the other."""
+themselves, and a busy worker makes one round trip for many jobs. With a store across a network, two calls may be under
+way: when much has ended, half of it goes first, and the store works on it while this process runs the other half."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from .slots import Ask, Slots
 _T = TypeVar("_T")
 _GRACE_S = 1.5
 _CLOCKS_APART_MS = 20
-_TRADES = 2
-"""Calls under way at a time."""
 _MUCH = 32
 """So much must have ended for a second call."""
 _SLOW_S = 1.0
@@ -68,7 +66,11 @@ class Exchange:
         poll_ms: int,
         clock: Clock,
         publish: Callable[[Event], None],
+        calls: int = 1,
     ) -> None:
+        """`calls` may be under way at a time: one for a store in this process, whose work a second call would only cut
+        into smaller transactions."""
+        self._calls = calls
         self._jobs, self._runner, self._handlers, self._board = jobs, runner, handlers, board
         self._worker, self._lease_ms, self._poll_ms = worker, lease_ms, poll_ms
         self._clock, self._publish = clock, publish
@@ -188,9 +190,10 @@ class Exchange:
 
     def _batch(self) -> list[_Held]:
         """What the next call settles, taken out of `_ended`."""
-        if len(self._trades) == _TRADES or (self._trades and len(self._ended) < _MUCH):
+        if len(self._trades) == self._calls or (self._trades and len(self._ended) < _MUCH):
             return []
-        take = len(self._ended) if len(self._ended) < 2 * _MUCH or self._trades else (len(self._ended) + 1) // 2
+        whole = self._calls == 1 or self._trades or len(self._ended) < 2 * _MUCH
+        take = len(self._ended) if whole else (len(self._ended) + 1) // 2
         batch, self._ended = self._ended[:take], self._ended[take:]
         return batch
 

@@ -36,8 +36,8 @@ ORDER BY position LIMIT ?
 _DELETE = f"DELETE FROM {TABLE} WHERE position = ? AND CAST(id AS blob) = ?"
 _MARK = f"UPDATE {TABLE} SET error = ? WHERE position = ?"
 _LEFT = f"""
-SELECT (SELECT count(*) FROM {TABLE} WHERE app = ?1 AND error IS NOT NULL),
-       (SELECT count(*) FROM {TABLE} WHERE app = ?1 AND error IS NULL AND v > {VERSION})
+SELECT (SELECT count(*) FROM {TABLE} WHERE app = :app AND error IS NOT NULL),
+       (SELECT count(*) FROM {TABLE} WHERE app = :app AND error IS NULL AND v > {VERSION})
 """
 
 
@@ -106,7 +106,7 @@ class SqliteSource:
 
     def _leftovers(self) -> Leftovers:
         with self._open() as db:
-            return Leftovers(*db.execute(_LEFT, (self._app,)).fetchone())
+            return Leftovers(*db.execute(_LEFT, {"app": self._app}).fetchone())
 
     def _lock(self) -> bool:
         if self._folder is None:

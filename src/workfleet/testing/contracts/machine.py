@@ -92,8 +92,10 @@ class Comparison(RuleBasedStateMachine):
         call = f"c{next(self._numbers)}" if called else None
         answers = self._change(lambda store: store.jobs.enqueue(jobs, call=call))
         kept = any(not (answer.created or answer.replaced) for answer in answers)
-        # Only the last newcomers of a job are known. One of an older call that comes again with a newer one is not.
-        if called and not (kept and any(answer.replaced for answer in answers)):
+        once = len({job.id for job in jobs}) == len(jobs)
+        # Only the last newcomers of a job are known. One of an older call that comes again with a newer one is not. Nor
+        # is which of two jobs with one id was meant.
+        if called and once and not (kept and any(answer.replaced for answer in answers)):
             self._calls[-1] = replace(self._calls[-1], promises=True)
 
     @rule(request=hs.REQUESTS)

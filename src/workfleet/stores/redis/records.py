@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from workfleet.model.jobs import (
     UNDECODABLE,
@@ -21,6 +21,7 @@ from workfleet.model.jobs import (
 )
 from workfleet.model.outcome import Settlement
 
+from ..texts import clean
 from .bullmq import options_of, overrides_from
 from .jobids import shown_id, stored_id
 
@@ -139,7 +140,7 @@ def json_of(value: Failure | Attempt) -> str:
     try:
         return _json(value)
     except UnicodeEncodeError:
-        return _json(_clean(value))
+        return _json(clean(value))
 
 
 class _End(Struct, omit_defaults=True):
@@ -165,21 +166,6 @@ def ours_of(settlement: Settlement) -> str:
         history=() if outcome.attempt is None else (json_of(outcome.attempt),),
     )
     return _json(end)
-
-
-def clean_text(text: str) -> str:
-    """Text without lone surrogates, which UTF-8 cannot hold."""
-    return text.encode(errors="backslashreplace").decode()
-
-
-def _clean(value: Failure | Attempt) -> Failure | Attempt:
-    cleaned: dict[str, Any] = {}
-    for name, kept in structs.asdict(value).items():
-        if isinstance(kept, str):
-            cleaned[name] = clean_text(kept)
-        elif isinstance(kept, Failure):
-            cleaned[name] = _clean(kept)
-    return structs.replace(value, **cleaned)
 
 
 def record_of(row: Row) -> JobRecord:

@@ -12,9 +12,10 @@ from workfleet.model.jobs import UNDECODABLE, Claim, JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.stores import ClaimRequest, Settled, TakeOver, Want
 
+from ..texts import clean_text
 from .asking import Asking
 from .jobids import stored_id
-from .records import Row, asked_of, clean_text, ours_of, record_of
+from .records import Row, asked_of, ours_of, record_of
 from .scripts import Script
 from .session import Session
 

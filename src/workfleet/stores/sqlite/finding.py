@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
 from workfleet.ports.stores import JobQuery
 
+from ..texts import clean_text
 from .lane import Step
-from .records import RECORD, clean_text, records_of
+from .records import RECORD, records_of
 from .schema import STATE_NUMBERS
 
 _ORDER = "ORDER BY j.created_ms DESC, j.id DESC"

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from workfleet.model.jobs import UNDECODABLE, Attempt, Failure, JobRecord, Keep, RunOverrides, UniqueRule
 from workfleet.ports.stores import ClaimRequest
 
+from ..texts import clean
 from .lane import Row
 from .schema import STATES
 
@@ -129,7 +130,7 @@ def json_of(value: Failure | Attempt) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        return _encoder.encode(_clean(value))
+        return _encoder.encode(clean(value))
 
 
 def json_of_numbers(numbers: Sequence[int]) -> str:
@@ -140,11 +141,6 @@ def json_of_numbers(numbers: Sequence[int]) -> str:
 def numbers_from(text: str) -> list[int]:
     """What `json_group_array` gives."""
     return _numbers.decode(text)
-
-
-def clean_text(text: str) -> str:
-    """Text without lone surrogates, which UTF-8 cannot hold."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def record_of(row: Row) -> JobRecord:
@@ -258,13 +254,3 @@ def _damaged(row: Row) -> JobRecord:
 
 def _lines(history: bytes) -> object:
     return _history.decode_lines(history)
-
-
-def _clean(value: Failure | Attempt) -> Failure | Attempt:
-    cleaned: dict[str, Any] = {}
-    for name, kept in structs.asdict(value).items():
-        if isinstance(kept, str):
-            cleaned[name] = clean_text(kept)
-        elif isinstance(kept, Failure):
-            cleaned[name] = _clean(kept)
-    return structs.replace(value, **cleaned)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from workfleet.model.jobs import FINISHED, HISTORY_LIMIT, Claim, JobState
 from workfleet.model.outcome import Outcome, Settlement
 
+from ..texts import clean_text
 from ..wakes import queue_topic
 from .adding import add_jobs
 from .claiming import claim_note
 from .ending import ended, limited_queues
 from .lane import Held, Row, Step
-from .records import clean_text, json_of, json_of_numbers
+from .records import json_of, json_of_numbers
 from .schema import STATE_NUMBERS
 
 _MINE = "seq = ? AND id = ? AND claim = ? AND state = 3"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,13 +33,13 @@ class Database(Protocol):
     def rows(self, sql: str = ...) -> list[tuple[Any, ...]]: ...
 
 
-class _Common:
-    """What is the same for both, given `connected`."""
+class _Common(ABC):
+    """What is the same for both, given `connect`."""
 
     url: str
 
-    def connect(self) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def connect(self) -> Any: ...
 
     @contextmanager
     def connected(self) -> Iterator[Any]:

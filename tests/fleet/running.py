@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class Running:
         return psutil.Process(self.process.pid)
 
     def workers(self) -> list[psutil.Process]:
-        return [child for child in self.supervisor.children() if "workfleet.app.worker" in " ".join(child.cmdline())]
+        return [child for child in self.supervisor.children() if _is_worker(child)]
 
     def family(self) -> list[psutil.Process]:
         return [self.supervisor, *self.supervisor.children(recursive=True)]
@@ -41,6 +41,25 @@ class Running:
 
     def log(self) -> str:
         return (self.folder / "log").read_text()
+
+    def end(self) -> None:
+        """Leave nothing of a run behind whose test failed half-way."""
+        if self.process.poll() is None:
+            for process in self.family():
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait(TIMEOUT_S)
+
+
+STARTED: list[Running] = []
+"""The runs of the current test; a fixture ends them."""
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "workfleet.app.worker" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # a zombie, too
+        return False
 
 
 def start(folder: Path, *options: str, program: Path = PROGRAM, own_group: bool = False, **settings: str) -> Running:
@@ -59,7 +78,8 @@ def start(folder: Path, *options: str, program: Path = PROGRAM, own_group: bool 
             stdin=subprocess.DEVNULL,
             start_new_session=own_group,
         )
-    return Running(folder, process)
+    STARTED.append(Running(folder, process))
+    return STARTED[-1]
 
 
 def until(what: Callable[[], object], name: str, timeout_s: float = TIMEOUT_S) -> None:

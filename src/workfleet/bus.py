@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 from .events import Event, SubscriberFailed
 
 Subscriber = Callable[[Event], None]
+
+
+@runtime_checkable
+class Router(Protocol):
+    """A subscriber that knows beforehand who of it hears the events of a class: nobody, or one function. It is asked
+    once for each class, so that an event costs only what is done with it."""
+
+    def route(self, kind: type[Event]) -> Callable[[Any], None] | None: ...
 
 
 class Bus:
@@ -14,21 +23,29 @@ class Bus:
     itself."""
 
     def __init__(self) -> None:
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[Subscriber | Router] = []
+        self._routes: dict[type[Event], tuple[Subscriber, ...]] = {}
 
-    def subscribe(self, subscriber: Subscriber) -> None:
+    def subscribe(self, subscriber: Subscriber | Router) -> None:
         self._subscribers.append(subscriber)
+        self._routes = {}
 
     def publish(self, event: Event) -> None:
-        for subscriber in self._subscribers:
+        routes = self._routes.get(type(event))
+        for subscriber in self._route(type(event)) if routes is None else routes:
             try:
                 subscriber(event)
             except Exception as error:  # noqa: BLE001 - the boundary around subscribers: told to the others, never to the publisher
                 self._tell(subscriber, event, error)
 
+    def _route(self, kind: type[Event]) -> tuple[Subscriber, ...]:
+        hear = (each.route(kind) if isinstance(each, Router) else each for each in self._subscribers)
+        routes = self._routes[kind] = tuple(each for each in hear if each is not None)
+        return routes
+
     def _tell(self, failed: Subscriber, event: Event, error: Exception) -> None:
         said = SubscriberFailed(subscriber=_name(failed), event=event.wire_name, error=shown(error))
-        for subscriber in self._subscribers:
+        for subscriber in self._route(SubscriberFailed):
             if subscriber is failed:
                 continue
             try:

@@ -69,6 +69,8 @@ class Life:
         """("run", id), ("end", id) and ("finished", id), in the order in which it happened."""
         self.events: list[Event] = []
         self.wrong: list[str] = []
+        self.slow: str | None = None
+        """It took so long that something must have waited for a lease."""
         self.doomed = asyncio.Event()
         """The job that is to be cancelled runs."""
         self._watch(store)
@@ -188,7 +190,7 @@ class Life:
                 self.wrong.append("it did not come to an end")
             took_s = self.clock.monotonic() - began
             if took_s > self.lease_s * 0.9 and not self.explained:
-                self.wrong.append(f"something waited for a lease: it took {took_s:.0f} s")
+                self.slow = f"something waited for a lease: it took {took_s:.0f} s"
             stopped = await runtime.stop(5_000)
             self.wrong += [f"{name} refused to stop" for name in stopped.refused]
             await self._judge()

@@ -26,7 +26,7 @@ MOST = 4
 """So many calls of each name fail, one a case: the first ones, which differ most."""
 KNOWN = {
     "now_ms", "fleet.register", "fleet.workers", "fleet.forget", "fleet.beat", "jobs.enqueue", "jobs.claim",
-    "jobs.settle", "jobs.settle+claim", "jobs.renew", "jobs.report", "jobs.take_over", "jobs.next_due_ms", "jobs.wait",
+    "jobs.settle", "jobs.settle+claim", "jobs.renew", "jobs.report", "jobs.take_over", "jobs.expires_in_ms", "jobs.round_trip", "jobs.next_due_ms", "jobs.wait",
     "jobs.counts", "jobs.prune", "schedules.merge", "schedules.all", "schedules.fire", "schedules.wait", "locks.held",
     "jobs.cancel", "jobs.cancels", "jobs.wait_for_cancels", "queues.set_limits",
     "keys.put_if_absent", "keys.replace", "locks.acquire", "locks.release",
@@ -65,8 +65,11 @@ class Walk:
 
         with asyncio.Runner(loop_factory=FastLoop) as runner:
             life = runner.run(case())
+            if life.slow:
+                # A busy machine is slow now and then; what waits for a lease does so each time.
+                life = runner.run(case())
         self.met.update(failed.split()[0] for failed in life.store.failed)
-        self.wrong += [f"{title}: {wrong}" for wrong in life.wrong]
+        self.wrong += [f"{title}: {wrong}" for wrong in [*life.wrong, *filter(None, [life.slow])]]
         return life.store.calls
 
 

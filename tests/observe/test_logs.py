@@ -47,6 +47,10 @@ class Log:
         return [json.loads(line) for line in self.lines()]
 
 
+def tell(event: events.Event) -> None:
+    LogSubscriber().route(type(event))(event)
+
+
 @pytest.fixture
 def log() -> Iterator[Log]:
     log = Log()
@@ -58,7 +62,7 @@ def log() -> Iterator[Log]:
 
 def test_an_event_as_json(log: Log) -> None:
     log.configure(format="json")
-    LogSubscriber()(SETTLED)
+    tell(SETTLED)
     (line,) = log.documents()
     assert line.pop("time").endswith("Z")
     assert line == {
@@ -80,9 +84,8 @@ def test_an_event_as_json(log: Log) -> None:
 
 def test_an_event_for_people_shows_only_what_the_message_does_not_say(log: Log) -> None:
     log.configure(format="console")
-    subscriber = LogSubscriber()
-    subscriber(SETTLED)
-    subscriber(msgspec.structs.replace(SETTLED, state="delayed", outcome="failed", error="ValueError: no", delay_ms=9))
+    tell(SETTLED)
+    tell(msgspec.structs.replace(SETTLED, state="delayed", outcome="failed", error="ValueError: no", delay_ms=9))
     failed = f"{'thumbnail failed after 12 ms: ValueError: no; again in 9 ms':52}"
     assert [line[13:] for line in log.lines()] == [
         f"info     {'thumbnail completed after 12 ms':52} job_id=j1 queue=media attempt=2",
@@ -141,9 +144,9 @@ def test_other_severities() -> None:
 
 def test_every_event_can_be_logged(log: Log) -> None:
     log.configure(format="json", level="debug")
-    subscriber, kinds = LogSubscriber(), all_events(events.Event)
+    kinds = all_events(events.Event)
     for kind in kinds:
-        subscriber(an_event(kind))
+        tell(an_event(kind))
     assert [line["event"] for line in log.documents()] == [kind.wire_name for kind in kinds]
     assert len(kinds) > 20
 
@@ -160,11 +163,10 @@ def an_event(kind: type[events.Event]) -> events.Event:
 
 def test_levels_per_logger(log: Log) -> None:
     log.configure(format="json", level="warning", levels={"workfleet.job": "debug", "shop": "error"})
-    subscriber = LogSubscriber()
-    subscriber(SETTLED)
-    subscriber(events.JobEnqueued(id="i", name="n", queue="q", created=True))
-    subscriber(events.WorkerReady(worker="w", queues="q"))
-    subscriber(events.StoreTrouble(what="w", error="e"))
+    tell(SETTLED)
+    tell(events.JobEnqueued(id="i", name="n", queue="q", created=True))
+    tell(events.WorkerReady(worker="w", queues="q"))
+    tell(events.StoreTrouble(what="w", error="e"))
     logging.getLogger("shop.mail").warning("not shown")
     structlog.get_logger("shop.mail").warning("not shown either")
     structlog.get_logger("other").warning("shown")
@@ -244,7 +246,7 @@ def test_the_context_travels_to_a_child_and_to_a_structlog_of_the_users_own() ->
 def test_an_event_says_more_than_the_context(log: Log) -> None:
     log.configure(format="json")
     with Bound(job_fields(JOB)):
-        LogSubscriber()(msgspec.structs.replace(SETTLED, id="other", attempt=9))
+        tell(msgspec.structs.replace(SETTLED, id="other", attempt=9))
     (line,) = log.documents()
     assert (line["job_id"], line["attempt"], line["schedule"]) == ("other", 9, "scan")
 
@@ -256,7 +258,7 @@ def test_secrets_never_come_out(log: Log, form: str) -> None:
     plain, rich = logging.getLogger("shop"), structlog.get_logger("shop")
     plain.info("to redis://:%s@host", secret, extra={"api_key": secret, "nested": {"password": secret}})
     rich.info("login", password=secret, url=f"postgres://u:{secret}@h/db")
-    LogSubscriber()(events.StoreTrouble(what="claim", error=f"redis://:{secret}@host refused"))
+    tell(events.StoreTrouble(what="claim", error=f"redis://:{secret}@host refused"))
     with bound_contextvars(token=secret):
         plain.info("bound")
     try:
@@ -373,7 +375,7 @@ from workfleet.observe.logs.context import bind_job
 assert (root.handlers[:], root.level) == before
 configure_logging(LogOptions(format="json"), user_code=False)
 from workfleet.events import WorkerReady
-LogSubscriber()(WorkerReady(worker="w", queues="q"))
+LogSubscriber().route(WorkerReady)(WorkerReady(worker="w", queues="q"))
 assert "structlog" not in sys.modules
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

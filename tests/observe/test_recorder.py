@@ -16,7 +16,9 @@ def recorded(*happened: events.Event) -> dict[tuple[str, tuple[tuple[str, str], 
     registry = MetricsRegistry()
     recorder = MetricsRecorder(registry)
     for event in happened:
-        recorder(event)
+        hear = recorder.route(type(event))
+        if hear is not None:
+            hear(event)
     return {(each.name, each.labels): (each.value, each.count) for each in registry.snapshot()}
 
 

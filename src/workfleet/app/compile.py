@@ -22,7 +22,7 @@ from workfleet.model.outcome import RunPolicy
 from workfleet.payloads.codec import DEFAULT_LIMIT, Codec, encode_result
 from workfleet.payloads.hints import Hints, read_hints
 from workfleet.ports.guards import Call, Guard
-from workfleet.queues.handlers import THREAD_TIMEOUT, Handler, Returned
+from workfleet.queues.handlers import NOTHING, THREAD_TIMEOUT, Handler, Returned
 
 from .graph import check_parameters
 from .inject import Injected, run_here
@@ -33,9 +33,6 @@ Invoke = Callable[[Job[Any]], Awaitable[object]]
 MakeGuards = Callable[[Any, str, Sequence[str], Any], Sequence[Guard]]
 """Guards for a function's recorded specs, its whole name (what they remember must not meet another's), its parameters'
 names and the type of its result."""
-
-
-_NOTHING = Returned(b"null")
 
 
 @dataclass
@@ -105,7 +102,7 @@ class Compiler:
         """A return value as a result of at most `limit` bytes. Returned `NewJob`s are enqueued in the step that settles
         the run; their ids derive from the run's, so that a run that is repeated after a crash makes the same jobs."""
         if value is None:
-            return _NOTHING
+            return NOTHING
         jobs, what = _new_jobs(value), f"result of {record.name}"
         if jobs is None:
             return Returned(encode_result(value, what, limit=limit))

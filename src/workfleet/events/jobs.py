@@ -60,13 +60,15 @@ class JobSettled(Event, frozen=True, kw_only=True):
         return said
 
     def severity(self) -> Level:
-        # `Retry`, `Snooze` and a cancellation are decisions, not failures; a retry asked for in the last run is one.
-        decided = self.outcome in ("cancelled", "given_back", "snoozed")
-        if self.outcome == "retry" and self.state != "failed":
-            decided = True
-        if self.state == "completed" or decided:
+        if self.state == "completed" or self._is_decision():
             return "debug" if self.housekeeping else "info"
         return "error" if self.state == "failed" else "warning"
+
+    def _is_decision(self) -> bool:
+        # `Retry`, `Snooze` and a cancellation are decisions, not failures; a retry asked for in the last run is one.
+        if self.outcome == "retry":
+            return self.state != "failed"
+        return self.outcome in ("cancelled", "given_back", "snoozed")
 
 
 class JobRecovered(Event, frozen=True, kw_only=True):

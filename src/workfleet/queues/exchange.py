@@ -268,12 +268,12 @@ class Exchange:
             alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
             records = [record for record, ok in zip(records, alive, strict=True) if ok]
         since_ms, loop = int(asked_at * 1000), asyncio.get_running_loop()
+        self._slots.take(record.queue for record in records)
         for record in records:
             claim, plan = record.claim, self._runner.plan(record)
             timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
             slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms)
             held = self._held[claim] = _Held(record, claim, slot)
-            self._slots.take(record.queue)
             if self._claiming:
                 held.task = loop.create_task(self._run(held, plan), name=record.name)
             else:
@@ -308,12 +308,12 @@ class Exchange:
 
     def _forget(self, batch: Sequence[_Held], applied: Sequence[bool]) -> None:
         now_ms = self._clock.now_ms()
+        self._slots.free(held.record.queue for held in batch)
         for held, done in zip(batch, applied, strict=True):
             assert held.settlement is not None
             del self._held[held.claim]
             self._board.clear(held.slot)
             record, outcome = held.record, held.settlement.outcome
-            self._slots.free(record.queue)
             if not done:
                 self._publish(ClaimLost(id=record.id, name=record.name, queue=record.queue))
                 continue

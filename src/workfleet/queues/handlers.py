@@ -67,6 +67,10 @@ class Handler:
         )
 
 
+NOTHING = Returned(b"null")
+"""What most handlers return."""
+
+
 class HandlerTable:
     """All handlers of a worker, and how many jobs of each queue it runs at a time."""
 

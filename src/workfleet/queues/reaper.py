@@ -17,6 +17,7 @@ from workfleet.ports.stores import Store, TakeOver
 from .recovery import recover
 
 _FORGET_MS = 86_400_000
+_QUIET_POLLS = 3
 _GONE = "the process of worker {worker} is gone"
 _EXPIRED = "lease expired on worker {worker}"
 
@@ -47,14 +48,18 @@ class Reaper:
         self._suspects: set[str] = set()
         self._token: str | None = None
         """Under which expired leases were asked for without an answer."""
-        self._failing = False
+        self._failing = self._quiet = False
         self._offset_ms = self._wall_offset_ms()
 
     async def serve(self) -> None:
         self._offset_ms = self._wall_offset_ms()
         while True:
-            await self._clock.sleep(self._poll_ms / 1000)
+            await self._clock.sleep(self._wait_ms() / 1000)
             await self._round()
+
+    def _wait_ms(self) -> int:
+        """While nobody runs anything, no lease can end before a lease is over: there is nothing to look for."""
+        return max(min(self._lease_ms, _QUIET_POLLS * self._poll_ms), self._poll_ms) if self._quiet else self._poll_ms
 
     async def bury(self) -> int:
         """Take over the jobs of this machine's workers whose process is gone. Returns how many jobs that were.
@@ -65,13 +70,16 @@ class Reaper:
 
     async def _round(self) -> None:
         """A store that is down is told once; the next poll tries again."""
-        rested = self._rested()
+        rested, quiet, self._quiet = self._rested(), False, False
         try:
             records = await self._store.fleet.workers()
             if rested:
-                token = self._token = self._token or new_token()
-                await self._take_over(None, _EXPIRED, token)
-                self._token = None
+                left_ms = await self._store.jobs.expires_in_ms()
+                quiet = left_ms is None
+                if self._token is not None or (left_ms is not None and left_ms <= 0):
+                    token = self._token = self._token or new_token()
+                    await self._take_over(None, _EXPIRED, token)
+                    self._token = None
             await self._bury_suspects(records)
             await self._forget_the_old(records)
         except StoreUnavailable as error:
@@ -80,6 +88,7 @@ class Reaper:
             self._failing = True
         else:
             self._failing = False
+            self._quiet = quiet and not self._suspects
 
     def _rested(self) -> bool:
         """Whether keepers had their chance.

@@ -6,6 +6,7 @@ down costs what was said last, never the run's outcome."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
@@ -35,47 +36,63 @@ class _Batch(Struct, frozen=True):
     lines: list[str]
 
 
+class Channel:
+    """What all runs of an event loop say through."""
+
+    def __init__(self, jobs: JobStore, publish: Callable[[Event], None], loop: asyncio.AbstractEventLoop) -> None:
+        self.jobs, self.publish, self.loop = jobs, publish, loop
+        self.lock = threading.Lock()
+        """Held while a run gets its place for what it says: two of its threads may begin at once."""
+
+
+class _Said:
+    """What a run has said and the store does not have yet."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.progress: deque[bytes] = deque(maxlen=1)
+        self.batch: _Batch | None = None
+        self.sending: asyncio.Task[None] | None = None
+        self.woken = False
+
+    def next(self) -> _Batch | None:
+        """What is to be sent: the batch that was not answered, or a new one."""
+        if self.batch is None and (self.lines or self.progress):
+            # Taken out one by one, because a thread may be saying more at this moment.
+            lines = [self.lines.popleft() for _ in range(min(len(self.lines), _BATCH))]
+            self.batch = _Batch(new_token(), self.progress.popleft() if self.progress else None, lines)
+        return self.batch
+
+
 class Run:
     """What a `Job` says through: the `RunPort` of one run. Made in the event loop; `log` and `progress` may be called
     from any thread."""
 
-    __slots__ = (
-        "_batch", "_closed", "_jobs", "_limit", "_lines", "_loop", "_progress", "_publish", "_record", "_sending",
-        "_stale", "_stopped", "_woken",
-    )  # fmt: skip
+    # Most runs say nothing: what they do not need, they do not have.
+    _said: _Said | None = None
+    _stopped = _stale = _closed = False
 
-    def __init__(
-        self,
-        record: JobRecord,
-        jobs: JobStore,
-        publish: Callable[[Event], None],
-        loop: asyncio.AbstractEventLoop,
-        *,
-        limit: int,
-    ) -> None:
+    def __init__(self, record: JobRecord, channel: Channel, limit: int) -> None:
         """`limit` is how many bytes of JSON a progress may have."""
-        self._record, self._jobs, self._publish, self._loop, self._limit = record, jobs, publish, loop, limit
-        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._progress: deque[bytes] = deque(maxlen=1)
-        self._batch: _Batch | None = None
-        self._sending: asyncio.Task[None] | None = None
-        self._woken = self._stopped = self._stale = self._closed = False
+        self._record, self._channel, self._limit = record, channel, limit
 
     def log(self, line: str) -> None:
         """Keep a line."""
         text = str(line)[:_LINE_LIMIT].encode(errors="replace").decode()
         record = self._record
-        self._publish(JobLogged(id=record.id, name=record.name, queue=record.queue, line=text))
+        self._channel.publish(JobLogged(id=record.id, name=record.name, queue=record.queue, line=text))
         if not self._closed:
-            self._lines.append(text)
-            self._wake()
+            said = self._place()
+            said.lines.append(text)
+            self._wake(said)
 
     def progress(self, value: object) -> Awaitable[None]:
         """Keep a value as the progress. It is sent whether the answer is awaited or not: code in a thread cannot."""
         data = encode_result(value, f"progress of job {self._record.id}", limit=self._limit)
         if not self._closed:
-            self._progress.append(data)
-            self._wake()
+            said = self._place()
+            said.progress.append(data)
+            self._wake(said)
         return _Reported(self)
 
     def cancelled(self) -> bool:
@@ -110,55 +127,61 @@ class Run:
 
     async def delivered(self) -> None:
         """Until the store has what was said so far. Raises `StaleClaim` when it is not this run's any more."""
-        if asyncio.get_running_loop() is not self._loop:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.delivered(), self._loop))
+        loop = self._channel.loop
+        if asyncio.get_running_loop() is not loop:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.delivered(), loop))
             return
         await asyncio.shield(self._sent())
         if self._stale or self._closed:
             raise StaleClaim(self._record.id)
 
-    def _wake(self) -> None:
-        if self._woken:
+    def _place(self) -> _Said:
+        """Where this run puts what it says."""
+        if self._said is None:
+            with self._channel.lock:
+                if self._said is None:
+                    self._said = _Said()
+        return self._said
+
+    def _wake(self, said: _Said) -> None:
+        if said.woken:
             return
-        self._woken = True
+        said.woken = True
         try:
-            self._loop.call_soon_threadsafe(self._start)
+            self._channel.loop.call_soon_threadsafe(self._start, said)
         except RuntimeError:
             return  # the loop has ended before the thread that says this: nobody is left to send it
 
-    def _start(self) -> None:
-        self._woken = False  # before it looks: what a thread says from now on wakes again
+    def _start(self, said: _Said) -> None:
+        said.woken = False  # before it looks: what a thread says from now on wakes again
         _ = self._sent()
 
     def _sent(self) -> asyncio.Task[None]:
         """The sending that is under way, or a new one."""
-        if self._sending is None or self._sending.done():
-            self._sending = self._loop.create_task(self._send())
-        return self._sending
+        said = self._place()
+        if said.sending is None or said.sending.done():
+            said.sending = self._channel.loop.create_task(self._send(said))
+        return said.sending
 
     def _pending(self) -> bool:
-        if self._sending is not None and not self._sending.done():
+        said = self._said
+        if said is None:
+            return False
+        if said.sending is not None and not said.sending.done():
             return True
-        return not self._stale and bool(self._lines or self._progress or self._batch)
+        return not self._stale and bool(said.lines or said.progress or said.batch)
 
-    async def _send(self) -> None:
-        while not self._stale and (batch := self._next()) is not None:
+    async def _send(self, said: _Said) -> None:
+        while not self._stale and (batch := said.next()) is not None:
             try:
-                alive = await self._jobs.report(
+                alive = await self._channel.jobs.report(
                     self._record.claim, progress=batch.progress, lines=batch.lines, call=batch.call
                 )
             except StoreUnavailable:
                 return  # the batch stays, for the next time that something is said
-            self._batch = None
+            said.batch = None
             if not alive:
                 self._stale = self._stopped = True
-
-    def _next(self) -> _Batch | None:
-        if self._batch is None and (self._lines or self._progress):
-            # Taken out one by one, because a thread may be saying more at this moment.
-            lines = [self._lines.popleft() for _ in range(min(len(self._lines), _BATCH))]
-            self._batch = _Batch(new_token(), self._progress.popleft() if self._progress else None, lines)
-        return self._batch
 
 
 class _Reported:

@@ -23,11 +23,12 @@ from workfleet.ports.stores import JobStore
 from .deadlines import Deadlines
 from .ends import Ends
 from .failures import failure_of, raised
-from .handlers import THREAD_TIMEOUT, Handler, HandlerTable
-from .run import Run
+from .handlers import NOTHING, THREAD_TIMEOUT, Handler, HandlerTable
+from .run import Channel, Run
 
 _OFF_MS = 60_000
 """How long a job waits whose handler an operator has switched off."""
+_RETURNED_NOTHING = Ended(kind="returned", result=NOTHING.result)
 _EXPIRED = Failure("expired", "it was not started before it expired")
 
 
@@ -53,15 +54,18 @@ class Runner:
         draw: Callable[[], float],
         unknown: RunPolicy,
     ) -> None:
-        self._handlers, self._jobs, self._clock = handlers, jobs, clock
+        self._handlers, self._clock = handlers, clock
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
         self._ends = Ends(handlers.backoffs, publish)
-        self._loop = asyncio.get_running_loop()
-        self._deadlines = Deadlines(self._loop)
+        loop = asyncio.get_running_loop()
+        self._channel = Channel(jobs, publish, loop)
+        self._deadlines = Deadlines(loop)
         self._stopped: WeakSet[asyncio.Task[object]] = WeakSet()
 
     def plan(self, record: JobRecord) -> Plan:
         """What is to be done with a job that was just claimed."""
+        if record.doomed is not None:
+            return Plan(self._unknown, ended=Ended(kind="failed", failure=record.doomed))
         try:
             handler = self._handlers.find(record.queue, record.name)
             policy = handler.policy_for(record)
@@ -104,7 +108,7 @@ class Runner:
                 self._publish(_claimed(record, policy))
                 # For this task only, and what it starts: nothing has to be put back.
                 self._bind(record)
-                run = Run(record, self._jobs, self._publish, self._loop, limit=handler.payload_limit)
+                run = Run(record, self._channel, handler.payload_limit)
                 try:
                     job = self._job(record, handler, policy, run)
                 except Exception as error:  # noqa: BLE001 - the boundary around validators, which are user code too
@@ -222,6 +226,8 @@ def _finished(record: JobRecord, handler: Handler, value: object) -> Ended:
         returned = handler.finish(record, value)
     except Exception as error:  # noqa: BLE001 - serializers are user code too
         return Ended(kind="failed", failure=failure_of(error))
+    if returned is NOTHING:
+        return _RETURNED_NOTHING
     return Ended(kind="returned", result=returned.result, follow_up=returned.follow_up)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -65,10 +65,10 @@ class Slots:
         """The call has been answered, or given up."""
         self._asks.remove(ask)
 
-    def take(self, queue: str) -> None:
-        """A job of the queue was claimed."""
-        self._used[queue] += 1
+    def take(self, queues: Iterable[str]) -> None:
+        """Jobs of these queues were claimed, one each."""
+        self._used.update(queues)
 
-    def free(self, queue: str) -> None:
-        """A job of the queue was settled."""
-        self._used[queue] -= 1
+    def free(self, queues: Iterable[str]) -> None:
+        """Jobs of these queues were settled, one each."""
+        self._used.subtract(queues)

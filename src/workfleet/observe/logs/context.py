@@ -10,13 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextvars import ContextVar, Token, copy_context
 
+from msgspec import Struct
+
 from workfleet.model.jobs import JobRecord
 
 from .rendering import instant_text
 
 # structlog.contextvars.STRUCTLOG_KEY_PREFIX; a test holds it to that.
 _PREFIX = "structlog_"
-_JOB: ContextVar[Mapping[str, object]] = ContextVar(f"{_PREFIX}job")
+_JOB: ContextVar[Mapping[str, object] | _BoundJob] = ContextVar(f"{_PREFIX}job")
+
+
+class _BoundJob(Struct, frozen=True, gc=False):
+    """A run that is bound: most runs write no line, so its fields are made when one is written."""
+
+    job: JobRecord
+
+    def __repr__(self) -> str:
+        return repr(job_fields(self.job))
 
 
 class Bound:
@@ -26,7 +37,7 @@ class Bound:
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
-        self._token: Token[Mapping[str, object]] | None = None
+        self._token: Token[Mapping[str, object] | _BoundJob] | None = None
 
     def __enter__(self) -> None:
         self._token = _JOB.set(self._fields)
@@ -39,7 +50,7 @@ class Bound:
 
 def bind_job(job: JobRecord) -> None:
     """Name this run in every line of this task and what it starts, until the task ends: a run has one of its own."""
-    _JOB.set(job_fields(job))
+    _JOB.set(_BoundJob(job))
 
 
 def job_fields(job: JobRecord) -> Mapping[str, object]:
@@ -59,14 +70,17 @@ def job_fields(job: JobRecord) -> Mapping[str, object]:
 
 def current_job() -> Mapping[str, object]:
     """The fields of the run that is bound here, {} outside of one. Sent to a child process, it is `Bound` there."""
-    return _JOB.get({})
+    return _fields(_JOB.get({}))
 
 
 def context_fields() -> dict[str, object]:
     """What lines carry here: the run's fields, then what user code bound with `structlog.contextvars`."""
-    job = _JOB.get(None)
-    fields: dict[str, object] = {} if job is None else dict(job)
+    fields = dict(current_job())
     for variable, value in copy_context().items():
         if variable is not _JOB and variable.name.startswith(_PREFIX) and value is not ...:
             fields[variable.name.removeprefix(_PREFIX)] = value
     return fields
+
+
+def _fields(bound: Mapping[str, object] | _BoundJob) -> Mapping[str, object]:
+    return job_fields(bound.job) if isinstance(bound, _BoundJob) else bound

@@ -7,6 +7,7 @@ travel as one dict in the record's attribute `workfleet`, so that no field can c
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from string import Formatter as TextFormatter
 
 import msgspec
@@ -22,26 +23,9 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 class LogSubscriber:
     """Logs events to `workfleet.<first part of the wire name>`, such as `workfleet.job`, at their severity."""
 
-    def __init__(self) -> None:
-        self._kinds: dict[type[Event], _Kind] = {}
-
-    def __call__(self, event: Event) -> None:
-        kind = self._kinds.get(type(event))
-        if kind is None:
-            kind = self._kinds[type(event)] = _kind(type(event))
-        level = kind.level if kind.level is not None else LEVELS[event.severity()]
-        if not kind.logger.isEnabledFor(level):
-            return
-        facts = event.fields()
-        usual = {name for name, default in kind.defaults.items() if facts[name] == default}
-        extra = {
-            "workfleet": _fields(facts),
-            "workfleet_event": event.wire_name,
-            "workfleet_said": kind.said | usual,
-        }
-        # Not `logger.log`: it looks up the caller's source line, which is always this one.
-        name = kind.logger.name
-        kind.logger.handle(kind.logger.makeRecord(name, level, __name__, 0, event.message(), (), None, extra=extra))
+    def route(self, kind: type[Event]) -> Callable[[Event], None]:
+        """What logs the events of a class."""
+        return _kind(kind).log
 
 
 class _Kind(Struct, frozen=True):
@@ -52,6 +36,22 @@ class _Kind(Struct, frozen=True):
     """None: each event of the class has its own."""
     said: frozenset[str]
     defaults: dict[str, object]
+
+    def log(self, event: Event) -> None:
+        """Log it, unless nobody wants to see its level."""
+        level = LEVELS[event.severity()] if self.level is None else self.level
+        if not self.logger.isEnabledFor(level):
+            return
+        facts = event.fields()
+        usual = {name for name, default in self.defaults.items() if facts[name] == default}
+        extra = {
+            "workfleet": _fields(facts),
+            "workfleet_event": event.wire_name,
+            "workfleet_said": self.said | usual,
+        }
+        # Not `logger.log`: it looks up the caller's source line, which is always this one.
+        name = self.logger.name
+        self.logger.handle(self.logger.makeRecord(name, level, __name__, 0, event.message(), (), None, extra=extra))
 
 
 def _kind(kind: type[Event]) -> _Kind:

@@ -1,10 +1,13 @@
 """Turns events into metrics: one row of a table for each event class that counts. Must not know who stores them.
 
-The product's own housekeeping jobs are left out: they are not the user's work.
+The product's own housekeeping jobs are left out: they are not the user's work. What happens with every job is only
+put down, and counted in bulk: before somebody reads the metrics, and when much has been put down.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +30,9 @@ RESTARTS = "workfleet_service_restarts_total"
 WORKER_DEATHS = "workfleet_worker_deaths_total"
 
 _NOT_A_RETRY = frozenset({"given_back", "snoozed", "unknown_job"})
-
-
 _MOST_METERS = 1_000
+_MUCH = 1_000
+"""Events that are kept uncounted."""
 
 
 class _JobMeters:
@@ -43,23 +46,23 @@ class _JobMeters:
         self._wait: Meter | None = None
         self._duration: Meter | None = None
 
-    def waited(self, ms: int) -> None:
+    def waited(self, ms: int, times: int) -> None:
         if self._wait is None:
             self._wait = self._registry.meter("histogram", WAIT, self._labels)
-        self._wait.observe(ms / 1000)
+        self._wait.observe(ms / 1000, times)
 
-    def ended(self, outcome: str, duration_ms: int) -> None:
+    def ended(self, outcome: str, duration_ms: int, times: int) -> None:
         meter = self._outcomes.get(outcome)
         if meter is None or self._duration is None:
             job, queue = self._labels
             meter = self._registry.meter("counter", JOBS, (job, ("outcome", outcome), queue))
             self._outcomes[outcome] = meter
             self._duration = self._registry.meter("histogram", DURATION, self._labels)
-        meter.add()
-        self._duration.observe(duration_ms / 1000)
+        meter.add(times)
+        self._duration.observe(duration_ms / 1000, times)
 
-    def retried(self) -> None:
-        self._registry.add(RETRIES, self._labels)
+    def retried(self, times: int) -> None:
+        self._registry.add(RETRIES, self._labels, times)
 
 
 class MetricsRecorder:
@@ -68,11 +71,13 @@ class MetricsRecorder:
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
         self._meters: dict[tuple[str, str], _JobMeters] = {}
-        # Looked up by class, so that an event that nobody counts costs one lookup.
+        self._put_down: list[events.JobClaimed | events.JobSettled] = []
+        self._counting = threading.Lock()
+        registry.before_reading(self._count)
         self._recorders: dict[type[events.Event], Callable[[Any], None]] = {
             events.JobEnqueued: self._enqueued,
-            events.JobClaimed: self._claimed,
-            events.JobSettled: self._settled,
+            events.JobClaimed: self._put,
+            events.JobSettled: self._put,
             events.JobRecovered: self._recovered,
             events.ClaimLost: self._claim_lost,
             events.ScheduleFired: self._fired,
@@ -86,28 +91,43 @@ class MetricsRecorder:
             events.WorkerDied: lambda event: registry.add(WORKER_DEATHS, ()),
         }
 
-    def __call__(self, event: events.Event) -> None:
-        record = self._recorders.get(type(event))
-        if record is not None:
-            record(event)
+    def route(self, kind: type[events.Event]) -> Callable[[Any], None] | None:
+        """What counts the events of a class; None: nobody does."""
+        return self._recorders.get(kind)
+
+    def _put(self, event: events.JobClaimed | events.JobSettled) -> None:
+        self._put_down.append(event)
+        if len(self._put_down) >= _MUCH:
+            self._count()
+
+    def _count(self) -> None:
+        with self._counting:
+            happened = self._put_down[:]
+            del self._put_down[: len(happened)]  # others may have put down more meanwhile
+        waits: Counter[tuple[str, str, int]] = Counter()
+        ends: Counter[tuple[str, str, str, str, int]] = Counter()
+        for event in happened:
+            if event.housekeeping:
+                continue
+            if isinstance(event, events.JobClaimed):
+                waits[event.name, event.queue, event.wait_ms] += 1
+            else:
+                ends[event.name, event.queue, event.state, event.outcome, event.duration_ms] += 1
+        for (name, queue, wait_ms), times in waits.items():
+            self._of(name, queue).waited(wait_ms, times)
+        for (name, queue, state, outcome, duration_ms), times in ends.items():
+            self._ended(self._of(name, queue), state, outcome, duration_ms, times)
 
     def _enqueued(self, event: events.JobEnqueued) -> None:
         if event.created:
             self._registry.add(ENQUEUED, (("job", event.name), ("queue", event.queue)))
 
-    def _claimed(self, event: events.JobClaimed) -> None:
-        if not event.housekeeping:
-            self._of(event.name, event.queue).waited(event.wait_ms)
-
-    def _settled(self, event: events.JobSettled) -> None:
-        if event.housekeeping:
-            return
-        meters = self._of(event.name, event.queue)
-        if event.state in ("completed", "failed") or event.outcome in _NOT_A_RETRY:
-            meters.ended(event.outcome, event.duration_ms)
+    def _ended(self, meters: _JobMeters, state: str, outcome: str, duration_ms: int, times: int) -> None:
+        if state in ("completed", "failed") or outcome in _NOT_A_RETRY:
+            meters.ended(outcome, duration_ms, times)
         else:
-            meters.ended("retried", event.duration_ms)
-            meters.retried()
+            meters.ended("retried", duration_ms, times)
+            meters.retried(times)
 
     def _of(self, name: str, queue: str) -> _JobMeters:
         meters = self._meters.get((name, queue))

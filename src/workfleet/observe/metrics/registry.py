@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 from typing import Literal
@@ -36,6 +36,7 @@ class MetricsRegistry:
         self._bounds: dict[str, tuple[float, ...]] = {}
         # User code counts from threads.
         self._lock = threading.Lock()
+        self._before_reading: list[Callable[[], None]] = []
 
     def define(self, name: str, kind: Kind, *, buckets: Sequence[float] | None = None) -> None:
         """Fix the kind of a name, and a histogram's upper bounds, before its first use.
@@ -100,8 +101,14 @@ class MetricsRegistry:
         with self._lock:
             self._dropped(reason, count)
 
+    def before_reading(self, count: Callable[[], None]) -> None:
+        """Call this before anybody reads: who counts in bulk counts what is left."""
+        self._before_reading.append(count)
+
     def drain(self, at_ms: int) -> list[MetricRow]:
         """What changed since the last drain, as rows of this instant. A gauge has a row when it was set."""
+        for count in self._before_reading:
+            count()
         with self._lock:
             return [
                 series.drained(name, labels, at_ms) for (name, labels), series in self._series.items() if series.touched
@@ -109,6 +116,8 @@ class MetricsRegistry:
 
     def snapshot(self) -> list[Sample]:
         """Every series as it stands, by name and labels."""
+        for count in self._before_reading:
+            count()
         with self._lock:
             return [series.sample(name, labels) for (name, labels), series in sorted(self._series.items(), key=_key)]
 
@@ -158,23 +167,23 @@ class Meter:
         """Grow a counter."""
         series = self._series
         if series is None:
-            self._registry.drop("series_limit")
+            self._registry.drop("series_limit", int(amount))
             return
         with self._lock:
             series.value += amount
             series.new_value += amount
             series.touched = True
 
-    def observe(self, value: float) -> None:
-        """Add an observation, a finite number, to a histogram."""
+    def observe(self, value: float, times: int = 1) -> None:
+        """Add an observation, a finite number, to a histogram, so many times."""
         series = self._series
         if series is None:
-            self._registry.drop("series_limit")
+            self._registry.drop("series_limit", times)
             return
         with self._lock:
-            series.value += value
-            series.new_value += value
-            series.new_buckets[bisect_left(series.bounds, value)] += 1
+            series.value += value * times
+            series.new_value += value * times
+            series.new_buckets[bisect_left(series.bounds, value)] += times
             series.touched = True
 
 

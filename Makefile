@@ -9,7 +9,7 @@ CHECKED := $(wildcard src bench tools tests examples)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-full check pins bench soak clean clean-example env-example env-all
+.PHONY: help setup run test test-full check pins bench soak soak-redis clean clean-example env-example env-all
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "make %-15s %s\n", $$1, $$2 }'
@@ -53,6 +53,9 @@ bench: env-all ## measure beside other libraries, write docs/benchmarks.md
 
 soak: env-all ## eight workers on one SQLite file, one killed every second, for SECONDS=300 with JOBS=50000
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(JOBS),--jobs $(JOBS))
+
+soak-redis: env-all ## four workers on a server that is stopped, then killed, every 20 s, for SECONDS=300 with JOBS=100000 each
+	@$(BIN)/python -m tests.soak --redis $(if $(SECONDS),--seconds $(SECONDS)) $(if $(JOBS),--jobs $(JOBS))
 
 clean: ## remove environments, caches and builds (not the example's data)
 	@rm -rf .venv .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

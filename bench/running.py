@@ -19,7 +19,7 @@ from .environments import ROOT
 
 WORKFLEET = str(Path(sys.executable).with_name("workfleet"))
 _OWN = ("WORKER_", "WORKFLEET_", "REDIS_", "DB_", "BENCH_")
-_START_WITHIN_S = 30.0
+_START_WITHIN_S = 90.0
 _STOP_WITHIN_S = 40.0
 _RUN_WITHIN_S = 900.0
 _POLL_S = 0.02
@@ -33,12 +33,12 @@ def clean_environment(**extra: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, **extra}
 
 
-def ours(folder: Path, size: int, **extra: str) -> dict[str, str]:
-    """The environment of our application in a folder: its store and its status file are there."""
+def ours(folder: Path, size: int, store: str | None = None, **extra: str) -> dict[str, str]:
+    """The environment of our application in a folder: its status file is there, and its store unless given by URL."""
     return clean_environment(
         BENCH_FOLDER=str(folder),
         BENCH_SIZE=str(size),
-        WORKER_STORE=f"sqlite:///{folder / 'store.db'}",
+        WORKER_STORE=store or f"sqlite:///{folder / 'store.db'}",
         WORKER_STATUS_FILE=str(folder / "status.json"),
         **extra,
     )
@@ -101,7 +101,9 @@ class Program:
             return [root, *root.children(recursive=True)]
         return []
 
-    def wait_for(self, what: Callable[[], bool], named: str, within_s: float = _RUN_WITHIN_S) -> None:
+    def wait_for(
+        self, what: Callable[[], bool], named: str, within_s: float = _RUN_WITHIN_S, poll_s: float = _POLL_S
+    ) -> None:
         """Until it is so. Raises BenchError when the program ends before, or the time is over."""
         give_up = time.monotonic() + within_s
         while not what():
@@ -110,7 +112,7 @@ class Program:
                 raise BenchError(f"{self._name} ended with {ended}: {_end_of(self.log())}")
             if time.monotonic() > give_up:
                 raise BenchError(f"{self._name}: {named} did not come within {within_s:.0f} s. {_end_of(self.log())}")
-            time.sleep(_POLL_S)
+            time.sleep(poll_s)
 
     def wait_for_file(self, name: str) -> float:
         """Until a file of the folder is there; the number in it."""

@@ -30,17 +30,6 @@ noop = huey.task(name="noop")(_noop)
 late = huey.task(name="late")(_late)
 
 
-def mail(number: int, sent_ns: int = 0) -> dict[str, object]:
-    """The payload of one job: a plain dictionary, which Huey's pickles handle faster than a dataclass."""
-    return {
-        "user_id": number,
-        "address": f"user{number}@example.org",
-        "subject": "Your order has been shipped",
-        "tags": ["order", "shipping"],
-        "sent_ns": sent_ns,
-    }
-
-
 def _count_statements() -> None:
     """As for ours, on the connection that the storage makes next."""
     tally, make = Tally(FOLDER / "statements"), huey.storage._create_connection

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from bench.programs.huey_app import mail, noop
-from bench.programs.marks import SIZE
+from bench.programs.huey_app import noop
+from bench.programs.marks import SIZE, mail
 
 if __name__ == "__main__":
     begun = time.perf_counter()

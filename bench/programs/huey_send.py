@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import time
 
-from bench.programs.huey_app import late, mail
-from bench.programs.marks import SIZE, WARM, wait_for_lines
+from bench.programs.huey_app import late
+from bench.programs.marks import SIZE, WARM, mail, wait_for_lines
 
 if __name__ == "__main__":
     for number in range(WARM):

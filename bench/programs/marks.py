@@ -5,6 +5,7 @@ down what is measured: a count for each run, a file for the first and the last."
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import struct
@@ -13,6 +14,9 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 SIZE = int(os.environ.get("BENCH_SIZE", "0"))
+REDIS = os.environ.get("BENCH_REDIS", "")
+"""The server of a bench on Redis, as a URL."""
+CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "1"))
 WARM = 5
 """Jobs that are run before latencies are taken."""
 
@@ -22,14 +26,14 @@ class Marks:
     a machine share."""
 
     def __init__(self) -> None:
-        self.runs = 0
+        self._runs = itertools.count(1)
 
     def run(self) -> None:
-        """A run that does nothing else."""
-        self.runs += 1
-        if self.runs == 1:
+        """A run that does nothing else. It may be called from several threads: counting is one step."""
+        runs = next(self._runs)
+        if runs == 1:
             self._note("first")
-        if self.runs == SIZE:
+        if runs == SIZE:
             self._note("last")
 
     def began(self, sent_ns: int) -> None:
@@ -42,6 +46,17 @@ class Marks:
         place = FOLDER / f"{name}.new"
         place.write_text(repr(time.time()))
         place.rename(FOLDER / name)
+
+
+def mail(number: int, sent_ns: int = 0) -> dict[str, object]:
+    """What a peer's job carries: the fields of ours, in a plain dictionary, which is what peers handle fastest."""
+    return {
+        "user_id": number,
+        "address": f"user{number}@example.org",
+        "subject": "Your order has been shipped",
+        "tags": ["order", "shipping"],
+        "sent_ns": sent_ns,
+    }
 
 
 class Tally:

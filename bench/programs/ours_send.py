@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 
-from bench.programs.marks import FOLDER, SIZE, WARM, wait_for_lines
+from bench.programs.marks import SIZE, WARM, wait_for_lines
 from bench.programs.ours import late, mail
 from workfleet import Client
 
 
 async def main() -> None:
-    async with Client(f"sqlite:///{FOLDER / 'store.db'}", app="bench") as client:
+    async with Client(os.environ["WORKER_STORE"], app="bench") as client:
         for number in range(WARM):
             await client.enqueue(late.job(mail(number)))
             await asyncio.to_thread(wait_for_lines, "warm", number + 1)

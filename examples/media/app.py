@@ -9,7 +9,7 @@ Read on in photo_jobs.py.
 from asyncio import to_thread
 
 from dishka import Provider, Scope, provide
-from photo_jobs import Housekeeping, ImageWorker, Photos
+from photo_jobs import Arrivals, Housekeeping, ImageWorker, Photos
 from photo_keeping import Keeper
 from photo_library import Library
 from photo_page import ContactSheet
@@ -30,7 +30,7 @@ class PhotoProvider(Provider):
 photos = Module(
     "photos",
     providers=[PhotoProvider()],
-    jobs=[Photos, Housekeeping, ImageWorker],
+    jobs=[Photos, Arrivals, Housekeeping, ImageWorker],
     settings=PhotoSettings,
 )
 app = App("media", modules=[photos])

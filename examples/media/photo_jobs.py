@@ -57,6 +57,18 @@ class Photos:
         return f"{facts.width} × {facts.height}, {facts.colour}"
 
 
+@queue("photos")
+class Arrivals:
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    @handler("arrived", attempts=3)
+    async def arrived(self, job: Job[str]) -> list[NewJob[str]]:
+        """Another program, in whatever language, has put a photo into the inbox: see examples/node."""
+        waiting = await to_thread(self._keeper.look)
+        return [Photos.photo.job(new, id=f"photo-{new.key}") for new in waiting if new.path == job.data]
+
+
 class Housekeeping:
     def __init__(self, keeper: Keeper, sheet: ContactSheet) -> None:
         self._keeper, self._sheet = keeper, sheet

@@ -53,13 +53,14 @@ class UsageError(WorkfleetError):
 
 
 class StoreUnavailable(WorkfleetError):
-    """The store cannot be reached or refuses to work. `reason` is the engine's own word."""
+    """The store cannot be reached or refuses to work. `reason` is the engine's own word. `passing`: it may end by
+    itself, without anybody changing a setting, so that whoever can wait does."""
 
     code = "store_unavailable"
     exit_code = 3
 
-    def __init__(self, store: str, reason: str, advice: str = "") -> None:
-        self.store, self.reason = store, reason
+    def __init__(self, store: str, reason: str, advice: str = "", *, passing: bool = False) -> None:
+        self.store, self.reason, self.advice, self.passing = store, reason, advice, passing
         super().__init__(f"store {store}: {reason}" + (f". {advice}" if advice else ""))
 
 

@@ -176,11 +176,19 @@ def test_the_benches_and_peers_of_the_project() -> None:
         "latency-sqlite",
         "idle-sqlite",
         "backlog-sqlite",
+        "throughput-redis",
+        "enqueue-redis",
+        "latency-redis",
+        "idle-redis",
     }
     for peer in peers.values():
         assert set(peer.subjects) <= set(benches), peer.name
     assert "huey-sqlite" in names_beside(benches["throughput-sqlite"], peers.values())
     assert names_beside(benches["startup"], peers.values()) == ("bare-python",)
+    on_redis = "ardiq arq bullmq-node bullmq-python celery dramatiq huey-redis rq saq streaq taskiq"
+    assert sorted(names_beside(benches["throughput-redis"], peers.values())) == on_redis.split()
+    for name in ("enqueue-redis", "latency-redis", "idle-redis"):
+        assert names_beside(benches[name], peers.values()) == ("bullmq-node",)
 
 
 def test_the_document_names_every_bench() -> None:

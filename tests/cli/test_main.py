@@ -35,6 +35,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "dev",
         "enqueue",
         "status",
+        "doctor",
         "queues",
         "queues ls",
         "queues show",

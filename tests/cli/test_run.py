@@ -106,7 +106,7 @@ def test_only_the_named_queues_are_listened_to(shop: Project) -> None:
         (("--shutdown-timeout", "5"), {}, 78, "--shutdown-timeout = 5 (from command line): "),
         (("--config", "nowhere.yaml"), {}, 78, "--config = nowhere.yaml (from command line): there is no such file"),
         (("nowhere.py",), {}, 78, "nowhere.py: there is no file "),
-        ((), {"REDIS_ENABLED": "true"}, 78, "the Redis store arrives with a later release"),
+        ((), {"REDIS_ENABLED": "true", "WORKER_STORE": "sqlite:///a.db"}, 78, "contradict each other"),
     ],
     ids=str,
 )

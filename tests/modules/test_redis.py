@@ -126,8 +126,9 @@ async def test_a_url_that_cannot_be_read_is_told_without_any_part_of_it(url: str
 
 
 async def test_a_client_outlives_restarts_of_its_server(server: Server) -> None:
-    endpoint = RedisEndpoint(port=server.port, password=PASSWORD)
-    client = make_client(endpoint)
+    endpoint = RedisEndpoint(url=f"redis://:{quote(PASSWORD, safe='')}@127.0.0.1:{server.port}")
+    assert PASSWORD not in repr(endpoint)
+    client = make_client(endpoint.address())
     try:
         for number in range(3):
             await client.set("a", str(number))
@@ -150,12 +151,12 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up(
             writer.close()
 
     listening = await asyncio.start_server(silent, "127.0.0.1", unused_tcp_port)
-    endpoint = RedisEndpoint(port=unused_tcp_port)
+    address = RedisEndpoint(url=f"redis://127.0.0.1:{unused_tcp_port}").address()
     monkeypatch.setattr("workfleet.stores.redis.clients._CHECK_S", 0.2)
-    client = make_client(endpoint)
+    client = make_client(address)
     try:
         with pytest.raises(StoreUnavailable, match=r"it did not answer within 0\.2 s"):
-            await check_client(client, endpoint)
+            await check_client(client, address.shown)
     finally:
         await client.aclose()
         listening.close()

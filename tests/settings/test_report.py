@@ -38,7 +38,7 @@ def test_every_setting_is_a_row_with_its_origin(project: Project) -> None:
         "DB_HOST": "db", "WORKER_LOG__LEVELS__SHOP": "debug", "WORKER_JOBS__A_B__ENABLED": "off",
     }  # fmt: skip
     found = rows(project, env, cli={"processes": 2}, given={"health": {"store": False}})
-    later, database = "used by the Redis store, which arrives with a later release", "used by the database module only"
+    later, database = "used by the Redis store and by RedisModule", "used by the database module only"
     expected = {
         "WORKER_PROCESSES": ("2", "command line", "1", ""),
         "WORKER_QUEUES": ("a,b", "environment", "none", ""),

@@ -17,6 +17,8 @@ import psutil
 from workfleet.model.jobs import JobState
 from workfleet.ports.stores import JobQuery, Store
 
+from .patience import patiently
+
 PROGRAM = Path(__file__).parent / "program.py"
 _STOP_WITHIN_S = 45.0
 _GONE_WITHIN_S = 20.0
@@ -25,11 +27,14 @@ _GONE_WITHIN_S = 20.0
 class Fleet:
     """`supervisors` of `workfleet run --processes workers`, on one store and on one machine."""
 
-    def __init__(self, folder: Path, supervisors: int, workers: int, queues: int, draw: random.Random) -> None:
-        self._folder, self._workers, self._queues, self._draw = folder, workers, queues, draw
+    def __init__(
+        self, folder: Path, url: str, supervisors: int, workers: int, queues: int, draw: random.Random
+    ) -> None:
+        self._folder, self._url, self._workers, self._queues, self._draw = folder, url, workers, queues, draw
         self._supervisors: list[subprocess.Popen[bytes]] = []
         self.in_flight = self.worker_kills = self.supervisor_kills = self.none_was_up = 0
         self.ended_alone: list[int] = []
+        self._none_since: float | None = None
         for _ in range(supervisors):
             self._supervisors.append(self._start(len(self._supervisors)))
 
@@ -39,6 +44,7 @@ class Fleet:
         environ |= {
             "SOAK_FOLDER": str(self._folder),
             "SOAK_QUEUES": str(self._queues),
+            "SOAK_STORE": self._url,
             "WORKER_STATUS_FILE": str(self._folder / f"status-{index}.json"),
         }
         command = [sys.executable, "-m", "workfleet", "run", str(PROGRAM), "--processes", str(self._workers)]
@@ -54,17 +60,22 @@ class Fleet:
                 self.ended_alone.append(code)
                 self._supervisors[index] = self._start(index)
 
-    async def kill_worker(self, store: Store) -> None:
-        """SIGKILL one worker process that works, chosen at random.
+    async def kill_worker(self, store: Store, patience_s: float) -> bool:
+        """SIGKILL one worker process that works, chosen at random. False when none has done for so many seconds.
 
-        It is stopped first, so that what it holds cannot change between the count and its death. A supervisor waits
-        ever longer before it starts a worker again that dies often; where all wait, a supervisor is killed instead."""
-        known = {record.identity.pid: record.id for record in await store.fleet.workers()}
+        It is stopped first, so that what it holds cannot change between the count and its death, which waits for a
+        store that is down. A supervisor waits ever longer before it starts a worker again that dies often: all may
+        be waiting."""
+        known = {record.identity.pid: record.id for record in await patiently(store.fleet.workers)}
         victims = [each for each in self._family(self._supervisors) if each.pid in known and _is_alive(each)]
         if not victims:
+            self._none_since = self._none_since or time.monotonic()
+            if time.monotonic() - self._none_since < patience_s:
+                return True
+            self._none_since = None
             self.none_was_up += 1
-            await self.kill_supervisor(store)
-            return
+            return False
+        self._none_since = None
         victim = self._draw.choice(victims)
         with suppress(psutil.NoSuchProcess):
             victim.send_signal(signal.SIGSTOP)
@@ -73,6 +84,7 @@ class Fleet:
             finally:
                 victim.send_signal(signal.SIGKILL)
             self.worker_kills += 1
+        return True
 
     async def kill_supervisor(self, store: Store) -> None:
         """SIGKILL a supervisor. Its workers end themselves; what they hold until then counts. Then start it again."""
@@ -80,7 +92,7 @@ class Fleet:
         supervisor = self._supervisors[index]
         workers = self._family([supervisor])
         pids = {each.pid for each in workers}
-        ids = {record.id for record in await store.fleet.workers() if record.identity.pid in pids}
+        ids = {record.id for record in await patiently(store.fleet.workers) if record.identity.pid in pids}
         supervisor.kill()
         supervisor.wait()
         held: set[tuple[str, str | None]] = set()
@@ -121,7 +133,8 @@ class Fleet:
 
 async def _held(store: Store, workers: set[str]) -> set[tuple[str, str | None]]:
     """The claims that these workers hold, as job and token."""
-    found = await store.jobs.find(JobQuery(states=(JobState.ACTIVE,), limit=10_000, housekeeping=False))
+    query = JobQuery(states=(JobState.ACTIVE,), limit=10_000, housekeeping=False)
+    found = await patiently(lambda: store.jobs.find(query))
     return {(record.id, record.token) for record in found if record.worker in workers}
 
 

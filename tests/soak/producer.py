@@ -1,26 +1,29 @@
 """Feeds the soak's jobs evenly over the time, and writes down every id that the store has acknowledged.
 
-`python -m tests.soak.producer FOLDER QUEUES JOBS SECONDS SEED`"""
+`python -m tests.soak.producer FOLDER STORE QUEUES JOBS SECONDS SEED`"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import sys
 import time
 from pathlib import Path
 
+from tests.soak.patience import patiently
 from workfleet import Client, JobType, NewJob, StoreUnavailable
 
 _TICK_S = 0.02
 WORK = JobType("work", int, type(None))
 
 
-async def feed(folder: Path, queues: int, jobs: int, seconds: float, seed: int) -> None:
+async def feed(folder: Path, store: str, queues: int, jobs: int, seconds: float, seed: int) -> None:
     draw = random.Random(seed)
     acknowledged = os.open(folder / "acknowledged", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-    async with Client(f"sqlite:///{folder / 'store.db'}", app="soak") as client:
+    async with contextlib.AsyncExitStack() as stack:
+        client = await patiently(lambda: stack.enter_async_context(Client(store, app="soak")))
         begun, sent = time.monotonic(), 0
         while sent < jobs:
             due = min(jobs, int((time.monotonic() - begun) / seconds * jobs) + 1)
@@ -47,5 +50,5 @@ async def _enqueued(client: Client, batch: list[NewJob[None]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    _, where, queues, jobs, seconds, seed = sys.argv
-    asyncio.run(feed(Path(where), int(queues), int(jobs), float(seconds), int(seed)))
+    _, where, store, queues, jobs, seconds, seed = sys.argv
+    asyncio.run(feed(Path(where), store, int(queues), int(jobs), float(seconds), int(seed)))

@@ -13,7 +13,7 @@ from workfleet import App, Job
 
 FOLDER = Path(os.environ["SOAK_FOLDER"])
 QUEUES = int(os.environ["SOAK_QUEUES"])
-app = App("soak", store=f"sqlite:///{FOLDER / 'store.db'}")
+app = App("soak", store=os.environ["SOAK_STORE"])
 
 
 class Notes:

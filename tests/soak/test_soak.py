@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.soak.soak import soak
+from tests.soak.outages import How, Outages
+from tests.soak.soak import soak, sqlite
 from tests.soak.verdict import Effect, judge
 from workfleet.model.jobs import JobRecord, JobState
 
@@ -68,10 +70,31 @@ def test_another_failure_is_seen() -> None:
 @pytest.mark.full
 @pytest.mark.timeout(240)
 async def test_twenty_seconds_of_kills(tmp_path: Path) -> None:
-    result = await soak(tmp_path, seconds=20, jobs=3_000, seed=1)
+    result = await soak(tmp_path, sqlite(tmp_path), workers=4, seconds=20, jobs=3_000, seed=1)
     assert result.problems == (), result.table()
     assert result.verdict.acknowledged == 3_000
     assert result.verdict.completed + result.verdict.crash_limit == 3_000
     assert result.worker_kills + result.supervisor_kills >= 17, "a victim may end by itself before it is killed"
     assert result.supervisor_kills >= 1
+    assert result.verdict.in_flight_at_kills > 0, "no kill hit a running job: the soak shows nothing"
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+async def test_twenty_seconds_of_kills_while_the_server_comes_and_goes(tmp_path: Path, how: How) -> None:
+    outages = Outages(tmp_path, how, Random(1), every_s=5)
+    outages.start()
+    try:
+        result = await soak(tmp_path, outages.url, workers=2, seconds=20, jobs=6_000, seed=1, outages=outages)
+    finally:
+        outages.stop()
+    assert result.problems == (), result.table()
+    assert result.verdict.acknowledged == 6_000
+    assert result.verdict.completed + result.verdict.crash_limit == 6_000
+    assert result.server_stops == outages.stops >= 3
+    assert ["times", "the", "server", "ended", str(outages.stops)] in [
+        line.split() for line in result.table().splitlines()
+    ]
+    assert result.worker_kills >= 1
     assert result.verdict.in_flight_at_kills > 0, "no kill hit a running job: the soak shows nothing"

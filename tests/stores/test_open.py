@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,12 +50,26 @@ async def test_a_path_that_is_not_absolute(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["postgres://db/x", "memory://x", "", "/srv/a.db"])
 async def test_an_unknown_store(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"memory:// or sqlite:///"):
+    with pytest.raises(ConfigError, match=r"memory://, sqlite:///"):
         await opened(url)
 
 
-@pytest.mark.parametrize("scheme", ["redis", "rediss", "valkey", "unix"])
-async def test_redis_comes_later_and_its_password_is_not_shown(scheme: str) -> None:
-    with pytest.raises(ConfigError, match="The Redis store arrives with a later release") as caught:
-        await opened(f"{scheme}://user:secret@host/0")
+@pytest.mark.parametrize("missing", ["redis", "hiredis"])
+def test_a_redis_store_without_its_packages_names_the_extra(missing: str) -> None:
+    program = (
+        f"import asyncio, sys; sys.modules[{missing!r}] = None\n"
+        "from workfleet.clock import SystemClock; from workfleet.stores.open import open_store\n"
+        "asyncio.run(open_store('rediss://user:secret@host/0', app='x', clock=SystemClock(), create=True))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    said = ran.stderr.strip().splitlines()[-1]
+    assert said.endswith('packages that are not installed: pip install "workfleet[redis]"')
+    assert "secret" not in ran.stderr
+
+
+@pytest.mark.parametrize("url", ["redis://user:secret@host/zero", "valkey://user:secret@host/0?wrong=1", "unix://"])
+async def test_a_redis_url_that_cannot_be_read_does_not_show_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="WORKER_STORE") as caught:
+        await opened(url)
     assert "secret" not in str(caught.value)

@@ -91,6 +91,10 @@ class FakeJobs:
             self.expired.discard(record.id)
         return [msgspec.structs.replace(record) for record in found[: request.limit]]
 
+    async def expires_in_ms(self) -> int | None:
+        self._may_fail()
+        return 0 if self.records else None
+
     async def settle(self, settlements: Sequence[Settlement], then: object = None) -> Settled:
         self._may_fail()
         return Settled([self._settle(settlement) for settlement in settlements], [])

@@ -102,7 +102,7 @@ class Client:
             clock = SystemClock()
             # A store that nobody named is made by `workfleet run` only: a client in the wrong folder would fill a store
             # of its own, and nobody would ever run its jobs.
-            named = loaded.core.store is not None
+            named = loaded.names_store
             store = self._opened = await open_store(loaded.store_url(app), app=app, clock=clock, create=named)
 
             async def opened() -> Store:

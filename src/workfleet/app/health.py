@@ -15,7 +15,7 @@ from workfleet.health.service import Health
 from workfleet.health.store import StoreIndicator
 from workfleet.ids import new_id, new_token
 from workfleet.model.jobs import JobRecord, JobState
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Outcome
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import ClaimRequest, Store, Want
 from workfleet.settings.sections import HealthSettings
@@ -40,12 +40,10 @@ def health_queue(app: str) -> str:
 async def claim_round_trip(store: Store, queue: str, clock: Clock) -> None:
     """Enqueue a job of our own, claim it and settle it: what proves that a worker can work. Raises
     `StoreUnavailable`."""
-    jobs = store.jobs
-    await jobs.enqueue([JobRecord(id=new_id(clock.now_ms()), queue=queue, name="probe", housekeeping=True)])
-    claimed = await jobs.claim(ClaimRequest("health", new_token(), _LEASE_MS, (Want(queue, 10),)))
+    job = JobRecord(id=new_id(clock.now_ms()), queue=queue, name="probe", housekeeping=True)
     done = Outcome(state=JobState.COMPLETED, code="completed", result=b"null", attempts_made=1)
-    # Another worker may have claimed ours: then this one settles that worker's, or nothing.
-    await jobs.settle([Settlement(record.claim, done) for record in claimed])
+    # The limit is for those that an earlier version left behind half-way.
+    await store.jobs.round_trip(job, ClaimRequest("health", new_token(), _LEASE_MS, (Want(queue, 10),)), done)
 
 
 def health_of(

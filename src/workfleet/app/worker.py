@@ -41,6 +41,7 @@ from .builtins import Basis
 from .composition import Composition, composition_of
 from .idle import IdleWatch
 from .loops import run_loop
+from .patience import Patience
 from .policies import milliseconds
 from .runtime import Runtime, RuntimeOptions
 from .status import default_status_file
@@ -91,7 +92,9 @@ class Worker:
             # Its supervisor could neither renew nor recover what only this process knows.
             message = "a store in memory is for tests and App.run(): `workfleet run` needs one that processes share"
             raise ConfigError(Problem("WORKER_STORE", message, MEMORY))
-        basis = Basis(composition, clock, bus, order.worker_id, open_store, Board.attach(order.board_fd, clock=clock))
+        # What runs until it is idle is waited for by somebody, who is told at once.
+        opened = open_store if order.until_idle else Patience(self._drain, bus.publish).open
+        basis = Basis(composition, clock, bus, order.worker_id, opened, Board.attach(order.board_fd, clock=clock))
         options = RuntimeOptions(
             worker=order.worker_id,
             announce=order.index == 0 and order.restarts == 0,

@@ -69,7 +69,8 @@ def bench(*, where: Where, jobs: int, as_json: bool) -> int:
 def _store_of(where: Where) -> str:
     """The store that is named, else that of the application. Raises ConfigError and UsageError."""
     loaded = settings_of(where)
-    return loaded.core.store or target_of(where).store_url
+    # The name of an application that there is no need to know.
+    return loaded.store_url("") if loaded.names_store else target_of(where).store_url
 
 
 @contextmanager

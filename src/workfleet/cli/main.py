@@ -28,6 +28,7 @@ _COMMANDS = {
         "jobs": ("jobs:jobs", "List and show jobs; retry, cancel, delete and promote them."),
         "schedules": ("schedules:schedules", "List schedules, preview, trigger and remove them."),
         "workers": ("workers:workers", "List the fleet's workers; quiet, stop and recycle them."),
+        "doctor": ("doctor:doctor", "Whether the store and the fleet are what they should be."),
         "probe": ("", "Check liveness, readiness or startup, for containers."),
     },
     "Project": {

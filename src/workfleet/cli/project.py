@@ -110,7 +110,7 @@ def _check_there(url: str, target: Target) -> None:
         raise StoreUnavailable(url, "it lives in one process only, so there is nothing to be seen of it from here")
     if store_scheme(url) == "sqlite" and not sqlite_path(url).exists():
         advice = f"Run the application first: {target.run_first}"
-        if target.loaded.core.store is not None:
+        if target.loaded.names_store:
             advice += "\nOr correct its address, which --store, WORKER_STORE or a settings file gives"
         raise StoreUnavailable(url, "it does not exist yet", advice)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
@@ -18,7 +19,7 @@ from ..ports.stores import JobQuery
 from ..queues.queues import QueueInfo
 from .documents import queue_document
 from .options import CONTEXT, Where, app_option, json_option
-from .output import near, plain, write, write_facts, write_json, write_listing, write_table
+from .output import count, near, plain, write, write_facts, write_json, write_listing, write_table
 from .project import Target, target_of, with_client
 from .queue_actions import pause, purge, resume
 from .worker_state import WorkerLife, lives_of
@@ -48,6 +49,23 @@ class _Seen:
     """Ready jobs by group, among the newest thousand."""
 
 
+@dataclass(frozen=True)
+class _Listened:
+    """A queue, and who listens to it: our workers, and other programs' as they name themselves."""
+
+    info: QueueInfo
+    workers: list[str]
+    others: tuple[str, ...]
+
+    def row(self) -> list[str]:
+        said = [count(len(self.workers), "worker")] if self.workers else []
+        said += [f"{len(self.others)} of BullMQ"] if self.others else []
+        return [*queue_row(self.info), ", ".join(said) or "nobody"]
+
+    def document(self) -> dict[str, Any]:
+        return queue_document(self.info) | {"workers": self.workers, "others": list(self.others)}
+
+
 @click.group("queues", context_settings=CONTEXT)
 def queues() -> None:
     """The queues and their jobs by state; pause, resume and purge them.
@@ -67,7 +85,8 @@ for command in (pause, resume, purge):
 @json_option
 @app_option
 def ls(*, where: Where, as_json: bool) -> int:
-    """Every queue, with how many jobs it has in each state. `retrying` are delayed ones that have run before.
+    """Every queue, with how many jobs it has in each state, and who listens to it. `retrying` are delayed ones that
+    have run before.
 
     \b
     Examples:
@@ -75,11 +94,11 @@ def ls(*, where: Where, as_json: bool) -> int:
       workfleet queues ls --json | jq 'select(.failed > 0)'
     """
     target = target_of(where)
-    found = with_client(target, lambda client: all_queues(client, target))
+    found = with_client(target, lambda client: _listened(client, target))
     write_listing(
         found,
-        document=queue_document if as_json else None,
-        table=lambda: write_table(QUEUE_TITLES, map(queue_row, found)),
+        document=_Listened.document if as_json else None,
+        table=lambda: write_table((*QUEUE_TITLES, "LISTENING"), [each.row() for each in found]),
         nothing="no queues",
     )
     return 0
@@ -106,6 +125,16 @@ def show(*, where: Where, queue: str, as_json: bool) -> int:
     else:
         _write(seen)
     return 0
+
+
+async def _listened(client: Client, target: Target) -> list[_Listened]:
+    store = await client.session.store()
+    lives = lives_of(await store.fleet.workers(), await store.now_ms())
+    working, strangers = [life.record for life in lives if life.works], await store.exam.strangers()
+    return [
+        _Listened(info, [each.id for each in working if _listens(each, info.name)], strangers.get(info.name, ()))
+        for info in await all_queues(client, target)
+    ]
 
 
 async def all_queues(client: Client, target: Target) -> list[QueueInfo]:

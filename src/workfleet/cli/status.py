@@ -16,6 +16,7 @@ from ..model.fleet import ProcessIdentity
 from ..model.schedules import ScheduleRecord
 from ..queues.queues import QueueInfo
 from ..schedules.due import fire_time_ms, is_live
+from ..settings.store import shown_store
 from ..supervision.identity import is_alive
 from .documents import instant, queue_document
 from .failures import tell
@@ -116,7 +117,7 @@ def _write(target: Target, fleet: Status | None, why_not: str | None, work: _Wor
     write_facts(
         [
             ("app", target.app),
-            ("store", target.store_url if work.store_error is None else ""),
+            ("store", shown_store(target.store_url) if work.store_error is None else ""),
             ("fleet", _fleet(fleet) if fleet is not None and why_not is None else f"not running: {why_not}"),
             ("schedules", "" if work.store_error else schedules),
         ]
@@ -163,7 +164,7 @@ def _document(target: Target, fleet: Status | None, why_not: str | None, work: _
         "started": instant(running.started_ms) if running else None,
         "supervisor": {"pid": running.supervisor.pid, "host": running.host} if running else None,
         "workers": [msgspec.to_builtins(worker) for worker in running.workers] if running else [],
-        "store": None if work.store_error else target.store_url,
+        "store": None if work.store_error else shown_store(target.store_url),
         "store_error": work.store_error,
         "queues": [queue_document(info) for info in work.queues],
         "schedules": work.schedules,

@@ -161,6 +161,9 @@ class JobRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     """How often it was tried apart, because it reached its crash limit in the company of other jobs."""
     cancel_asked: bool = False
     """Somebody wants it cancelled while it runs: it is never started again."""
+    doomed: Failure | None = None
+    """It is not run: whoever claims it fails it with this. Only a Redis store has such jobs, whose children have failed
+    them, or which BullMQ's workers have let stall too often."""
     worker: str | None = None
     token: str | None = None
     lease_until_ms: int | None = None
@@ -186,6 +189,14 @@ class Enqueued(Struct, frozen=True, gc=False):
     id: str
     created: bool
     replaced: bool = False
+
+
+class Children(Struct, frozen=True):
+    """What became of a job's child jobs, by their keys in Redis (`prefix:queue:id`): the results (JSON) of those that
+    completed, and why those failed without which it goes on."""
+
+    results: dict[str, bytes] = {}
+    failures: dict[str, str] = {}
 
 
 CancelAnswer = Literal["cancelled", "asked", "finished", "missing"]

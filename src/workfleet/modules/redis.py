@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dishka import Provider, Scope
 from msgspec import Struct
 
-from workfleet.errors import ConfigError, NotFound, Problem
+from workfleet.errors import ConfigError, NotFound
 from workfleet.settings.core import Settings
-from workfleet.settings.redis import RedisAddress, parse_redis_url
-from workfleet.stores.redis.clients import RedisEndpoint, check_client, make_client
+from workfleet.stores.open import is_redis
+from workfleet.stores.redis.clients import RedisEndpoint, check_client, close_client, make_client
 
 from .module import Module
 
 if TYPE_CHECKING:
+    from workfleet.stores.redis.address import Address
     from workfleet.stores.redis.clients import Redis
 
 
 class RedisClient(Struct, frozen=True, kw_only=True):
-    """What is said of one client. Without a URL it is the server of the `REDIS_*` settings; `db` overrides its
-    database."""
+    """What is said of one client. Without a URL it is the server of the `REDIS_*` settings, or the store's where they
+    say none; `db` overrides its database."""
 
     url: str | None = None
     db: int | None = None
@@ -32,8 +34,9 @@ class RedisClients:
     """The clients by name: "default" and those that the module was given."""
 
     def __init__(self, endpoints: Mapping[str, RedisEndpoint]) -> None:
-        self._endpoints = endpoints
-        self._clients = {name: make_client(endpoint) for name, endpoint in endpoints.items()}
+        addresses = {name: _address(name, endpoint) for name, endpoint in endpoints.items()}
+        self._shown = {name: address.shown for name, address in addresses.items()}
+        self._clients = {name: make_client(address) for name, address in addresses.items()}
 
     def get(self, name: str = "default") -> Redis:
         """A client by its name. Raises `NotFound` that lists the names."""
@@ -45,18 +48,18 @@ class RedisClients:
     async def check(self) -> None:
         """Ask every server for a sign of life. Raises `StoreUnavailable`."""
         for name, client in self._clients.items():
-            await check_client(client, self._endpoints[name])
+            await check_client(client, self._shown[name])
 
     async def close(self) -> None:
         """Close every connection. One that cannot be closed in order does not keep the others open."""
-        await asyncio.gather(*(client.aclose() for client in self._clients.values()), return_exceptions=True)
+        await asyncio.gather(*(close_client(client) for client in self._clients.values()), return_exceptions=True)
 
 
 def RedisModule(*, clients: Mapping[str, RedisClient | str] | None = None) -> Module:
     """Named clients, injected as `RedisClients`: `RedisModule(clients={"lock": RedisClient(db=5), "cache": "redis://…"})`.
 
-    "default" is there always: the server of `REDIS_URL` or `REDIS_HOST` and so on, unless it is given. All of them must
-    answer when the process starts."""
+    "default" is there always: the server of `REDIS_URL` or `REDIS_HOST` and so on, else the store's, unless it is
+    given. All of them must answer when the process starts."""
     given = {
         name: RedisClient(url=value) if isinstance(value, str) else value for name, value in (clients or {}).items()
     }
@@ -76,7 +79,7 @@ class _ClientsProvider(Provider):
         self.provide(self.clients)
 
     async def clients(self, settings: Settings) -> AsyncIterator[RedisClients]:
-        made = RedisClients({name: _endpoint(name, client, settings) for name, client in self._given.items()})
+        made = RedisClients({name: _endpoint(client, settings) for name, client in self._given.items()})
         try:
             await made.check()
             yield made
@@ -84,21 +87,21 @@ class _ClientsProvider(Provider):
             await made.close()
 
 
-def _endpoint(name: str, client: RedisClient, settings: Settings) -> RedisEndpoint:
+def _address(name: str, endpoint: RedisEndpoint) -> Address:
     try:
-        address = settings.redis.address() if client.url is None else parse_redis_url(client.url)
-    except ValueError as error:
-        raise ConfigError(Problem(f"RedisModule client {name!r}", f"its url: {error}")) from None
-    return _of(address, address.database if client.db is None else client.db)
+        return endpoint.address()
+    except ConfigError as error:
+        problems = [replace(problem, name=f"RedisModule client {name!r}") for problem in error.problems]
+        raise ConfigError(problems) from None
 
 
-def _of(address: RedisAddress, database: int) -> RedisEndpoint:
-    return RedisEndpoint(
-        host=address.host,
-        port=address.port,
-        path=address.path,
-        user=address.user,
-        password=address.password.get_secret_value() if address.password else None,
-        database=database,
-        tls=address.tls,
-    )
+def _endpoint(client: RedisClient, settings: Settings) -> RedisEndpoint:
+    """Where a client connects: what it says itself, else REDIS_*, else the store's server where that is a Redis."""
+    store = settings.store
+    if client.url is not None:
+        url = client.url
+    elif store is not None and is_redis(store) and not settings.redis.says_where:
+        url = store
+    else:
+        url = settings.redis.store_url()
+    return RedisEndpoint(url=url, database=client.db)

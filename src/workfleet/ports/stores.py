@@ -19,10 +19,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from workfleet.model.fleet import Instruction, LockGrant, LockHeld, WorkerRecord
-from workfleet.model.jobs import CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.limits import QueueLimits, QueueRecord
-from workfleet.model.outcome import Settlement
+from workfleet.model.outcome import Outcome, Settlement
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
+
+from .exam import StoreExam
 
 
 class Want(Struct, frozen=True):
@@ -170,6 +172,10 @@ class JobStore(Protocol):
         """The job's log lines, oldest first."""
         ...
 
+    async def children(self, job_id: str) -> Children:
+        """What became of the children of a job. Only BullMQ's flows have children, and only a Redis store has flows."""
+        ...
+
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
         """Counts per queue that has or had jobs; when told so, without the product's own jobs and the queues that never
         had any other."""
@@ -177,7 +183,18 @@ class JobStore(Protocol):
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         """When there may be something to claim from these queues without a wake-up: the first delayed job is due, or
-        a rate lets the next ready job start. Paused queues and parked jobs do not count."""
+        a rate lets the next ready job start. Paused queues and parked jobs do not count. Asked right after a claim
+        from them that handed out less than was asked for, a store may answer with what that claim saw."""
+        ...
+
+    async def expires_in_ms(self) -> int | None:
+        """In how many milliseconds the first lease of an active job ends; 0 or less: it has. None: no job is active, so
+        that none can expire within a lease from now."""
+        ...
+
+    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
+        """Enqueue a job, claim, and settle all that was claimed with this outcome, in one step that is otherwise the
+        same as these three: what proves that a worker can work. Returns how many were settled."""
         ...
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
@@ -203,7 +220,8 @@ class JobStore(Protocol):
         ...
 
     async def delete(self, ids: Sequence[str]) -> list[bool]:
-        """Delete jobs with their logs, in any state but active: False for these, and for what is not there."""
+        """Delete jobs with their logs, and with the children of a flow, in any state but active: False for these, for
+        one with children of which one runs, and for what is not there."""
         ...
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
@@ -359,6 +377,8 @@ class Store(Protocol):
     def keys(self) -> KeyStore: ...
     @property
     def fleet(self) -> FleetStore: ...
+    @property
+    def exam(self) -> StoreExam: ...
 
     async def now_ms(self) -> int:
         """The store's time, by which leases and due times are judged."""

@@ -168,7 +168,7 @@ DELETE = Action(
     "delete",
     tuple(state for state in JobState if state is not JobState.ACTIVE),
     "a job that runs cannot be deleted: cancel it first",
-    "it runs by now, or it is gone",
+    "it runs by now, or one of its children does, or it is gone",
     _delete,
 )
 PROMOTE = Action(

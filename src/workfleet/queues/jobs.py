@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Unpack
+from typing import Any, Unpack
 
+import msgspec
 from msgspec.structs import replace
 
 from workfleet.errors import UsageError
@@ -80,6 +81,18 @@ class Jobs:
         await self.get(job_id)
         return await (await self._store()).jobs.logs(job_id)
 
+    async def children_values(self, job_id: str) -> dict[str, Any]:
+        """The results of a job's child jobs that have completed, by their keys in Redis (`prefix:queue:id`), as
+        BullMQ's `getChildrenValues`. Only a FlowProducer of BullMQ makes such jobs. Raises `NotFound`."""
+        await self.get(job_id)
+        children = await (await self._store()).jobs.children(job_id)
+        return {key: msgspec.json.decode(result) for key, result in children.results.items()}
+
+    async def children_failures(self, job_id: str) -> dict[str, str]:
+        """Why child jobs have failed without which the job goes on, by their keys. Raises `NotFound`."""
+        await self.get(job_id)
+        return (await (await self._store()).jobs.children(job_id)).failures
+
     async def follow_logs(self, job_id: str) -> AsyncIterator[str]:
         """Its log lines from the first on, and further ones as they are written, until it has finished or is deleted;
         a job that waits, or is retried, is waited for. Raises `NotFound`."""
@@ -112,7 +125,7 @@ class Jobs:
         return await act((await self._store()).jobs, CANCEL, ids)
 
     async def delete(self, *ids: str) -> builtins.list[Acted]:
-        """Delete jobs with their logs, in any state but active."""
+        """Delete jobs with their logs, and with the children of a flow, in any state but active."""
         return await act((await self._store()).jobs, DELETE, ids)
 
     async def promote(self, *ids: str) -> builtins.list[Acted]:

@@ -10,7 +10,7 @@ from .core import DatabaseSettings, JobOverride, Settings
 from .given import Origin, SettingPath, Source
 from .load import CORE, load
 from .loaded import Loaded
-from .redis import RedisAddress, RedisSettings, parse_redis_url
+from .redis import RedisSettings, check_redis_url
 from .root import project_root
 from .sections import (
     BUILT_IN,
@@ -40,16 +40,15 @@ __all__ = [
     "Origin",
     "PoolOverride",
     "PoolsSettings",
-    "RedisAddress",
     "RedisSettings",
     "RestartPolicy",
     "SchedulerSettings",
     "SettingPath",
     "Settings",
     "Source",
+    "check_redis_url",
     "default_store",
     "load",
-    "parse_redis_url",
     "project_root",
     "sqlite_path",
     "sqlite_url",

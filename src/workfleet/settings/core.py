@@ -18,6 +18,7 @@ from .kinds import (
     Note,
     Port,
     QueueName,
+    QueuePrefix,
     RateLimit,
     Span,
     Text,
@@ -104,6 +105,10 @@ class Settings(BaseModel):
     store: StoreUrl | None = Field(
         None, repr=False, description="Where jobs are kept; none: .workfleet/<app>.db in the project."
     )
+    queue_prefix: QueuePrefix | None = Field(
+        None,
+        description="What the keys of queues in Redis begin with; 'bull' shares them with Node; none: the app's name.",
+    )
     release: Text | None = Field(None, description="This release; none: the App's version.")
     processes: Annotated[Count, Field(le=1024)] = Field(1, description="Worker processes of one `run`.")
     queues: list[QueueName] | None = Field(
@@ -147,9 +152,9 @@ class Settings(BaseModel):
     queue_limits: Annotated[dict[str, QueueOverride], ByName()] = Field(
         default_factory=dict, description="Overrides of queues by name."
     )
-    redis: Annotated[
-        RedisSettings, Note("used by the Redis store, which arrives with a later release"), Field(repr=False)
-    ] = Field(default_factory=RedisSettings, description="The Redis connection.")
+    redis: Annotated[RedisSettings, Note("used by the Redis store and by RedisModule"), Field(repr=False)] = Field(
+        default_factory=RedisSettings, description="The Redis connection."
+    )
     db: Annotated[DatabaseSettings, Note("used by the database module only"), Field(repr=False)] = Field(
         default_factory=DatabaseSettings, description="The application's database."
     )

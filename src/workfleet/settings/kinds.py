@@ -136,6 +136,14 @@ def _queue_name(name: str) -> str:
     return name
 
 
+def _queue_prefix(prefix: str) -> str:
+    if not prefix.strip() or not prefix.isprintable() or len(prefix) > 200:
+        raise ValueError(f"{prefix!r} cannot begin a key")
+    if prefix == "wf" or prefix.startswith("wf:"):
+        raise ValueError("the worker's own keys begin so")
+    return prefix
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
@@ -164,6 +172,7 @@ Port: TypeAlias = Annotated[int, Field(ge=1, le=65535), NotBool]
 Text: TypeAlias = Annotated[str, Checked("text that is not empty", _not_blank)]
 TimeZone: TypeAlias = Annotated[str, Checked("an IANA time zone such as UTC or Europe/Berlin", _time_zone)]
 QueueName: TypeAlias = Annotated[str, Checked("a queue's name, 1 to 200 printable characters without ':'", _queue_name)]
+QueuePrefix: TypeAlias = Annotated[str, Checked("1 to 200 printable characters, such as 'bull'", _queue_prefix)]
 RateLimit: TypeAlias = Annotated[
     RateText, Checked("a number of starts and a duration, such as '100/1m'", lambda rate: rate)
 ]

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 
 from workfleet.errors import ConfigError, Problem
 from workfleet.model.setting import Setting
+from workfleet.stores.open import is_redis, with_prefix
 
 from .core import Settings
 from .expand import Expander
-from .given import Findings, Given, Origin, SettingPath
+from .given import Findings, Given, Origin, SettingPath, Source
 from .merge import BY_NAME, effective, settle_names
 from .names import FOLLOWS, SAME, env_name, file_key, nearest
 from .rules import check_rules
@@ -64,8 +65,25 @@ class Loaded:
         return found
 
     def store_url(self, app: str) -> str:
-        """The store of an app of that name: WORKER_STORE, else its own file in the project."""
-        return self.core.store or default_store(self.project, app)
+        """The store of an app of that name: the Redis of REDIS_* where that is enabled, else WORKER_STORE, else the
+        app's own file in the project. A Redis store's says the prefix of its queues too."""
+        url = self._named_store()
+        if url is None:
+            return default_store(self.project, app)
+        prefix = self.core.queue_prefix
+        return with_prefix(url, prefix) if prefix is not None and is_redis(url) else url
+
+    @property
+    def names_store(self) -> bool:
+        """Whether anybody said which store it is."""
+        return self._named_store() is not None
+
+    def _named_store(self) -> str | None:
+        redis, store = self.core.redis, self.values.get(("store",))
+        # The command line is above REDIS_ENABLED; the rules have refused any other contradiction.
+        above = store is not None and store.value is not None and store.origin.source is Source.COMMAND_LINE
+        enough = self.core.store is not None and is_redis(self.core.store) and not redis.says_where
+        return redis.store_url() if redis.enabled and not above and not enough else self.core.store
 
     def resolve(self, value: Any) -> Any:
         """The value that a `setting("path")` names; anything else is given back as it is. ConfigError: no such path."""

@@ -22,6 +22,7 @@ ENV_NAMES: Mapping[SettingPath, str] = MappingProxyType(
         ("redis", "port"): "REDIS_PORT",
         ("redis", "user"): "REDIS_USER",
         ("redis", "password"): "REDIS_PASSWORD",
+        ("redis", "db"): "REDIS_DB",
         ("redis", "tls"): "REDIS_TLS",
         ("redis", "url"): "REDIS_URL",
         ("db", "type"): "DB_TYPE",

@@ -1,76 +1,56 @@
-"""The REDIS_* settings and the one place that reads a Redis URL. Connects to nothing.
+"""The REDIS_* settings, and the URL that they mean together. Connects to nothing.
 
-Sources: the redis, rediss and unix URL forms of redis-py, and REDIS_HOST… of the worker document. A URL wins over the
-single settings; REDIS_TLS=true holds for both.
+Sources: the URL forms of redis-py, and REDIS_HOST… of the worker document. A URL wins over the single settings;
+REDIS_TLS=true holds for both. What a URL means in every detail the Redis store itself knows, which needs redis-py: here
+is only found what would be wrong for everybody.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 from typing import Annotated
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from .kinds import Checked, MaskPassword, Port, Text
+from workfleet.stores.open import is_redis
 
-_SCHEMES = {"redis": 6379, "rediss": 6379, "unix": None}
+from .kinds import Checked, CountOrZero, MaskPassword, Port, Text
+
 _ALLOWED = "a URL such as redis://user:password@host:6379/0, with special characters of the password percent-encoded"
+_TLS = {"redis": "rediss", "valkey": "valkeys"}
 
 
-@dataclass(frozen=True)
-class RedisAddress:
-    """Where a Redis server is and how to log in. `path` is a unix socket; then host and port mean nothing."""
-
-    host: str
-    port: int
-    path: str | None
-    user: str | None
-    password: SecretStr | None
-    database: int
-    tls: bool
-
-
-def parse_redis_url(url: str) -> RedisAddress:
-    """Read a Redis URL, percent-decoding user, password and path. ValueError never repeats any part of the URL."""
-    parts = _split(url)
-    query = parse_qs(parts.query)
-    is_socket = parts.scheme == "unix"
-    number = query.get("db", [""])[0] or ("" if is_socket else parts.path.strip("/")) or "0"
-    # isdecimal alone takes other scripts' digits, which Redis does not.
-    if not (number.isascii() and number.isdecimal()):
-        raise ValueError("the database in it is not a number")
-    if is_socket and not parts.path:
-        raise ValueError("it names no socket: write unix:///path/to/redis.sock")
-    return RedisAddress(
-        host=parts.hostname or "127.0.0.1",
-        port=parts.port or 6379,
-        path=unquote(parts.path) if is_socket else None,
-        user=unquote(parts.username) if parts.username else None,
-        password=SecretStr(unquote(parts.password)) if parts.password else None,
-        database=int(number),
-        tls=parts.scheme == "rediss",
-    )
-
-
-def _split(url: str) -> SplitResult:
+def check_redis_url(url: str) -> None:
+    """ValueError for one that no Redis client could read. It never repeats any part of the URL."""
+    if not is_redis(url):
+        raise ValueError("its scheme is not redis, rediss, valkey, valkeys or unix")
+    scheme, _, rest = url.strip().partition("://")
+    # Several sentinels are no address that urlsplit reads; one of them is.
+    login, at, places = rest.rpartition("@")
+    one = re.sub(r",[^/]*", "", places) if scheme.endswith("+sentinel") else places
     try:
-        parts = urlsplit(url.strip())
-        usable = parts.port != 0 and (parts.scheme == "unix" or bool(parts.hostname))
+        parts = urlsplit(f"redis://{login}{at}{one}")
+        usable = parts.port != 0 and (scheme == "unix" or bool(parts.hostname))
     except ValueError:
         # urlsplit's own message would print a piece of the password.
-        parts, usable = SplitResult("", "", "", "", ""), False
-    if usable and parts.scheme not in _SCHEMES:
-        raise ValueError("its scheme is not redis, rediss or unix")
+        parts, usable = urlsplit(""), False
     # '#', '?' and '/' in a password cut the address short: what follows lands in the fragment, query or path.
     if not usable or parts.fragment or "@" in parts.path + parts.query or "@" in (parts.password or ""):
         raise ValueError("it cannot be read; is the password percent-encoded? ('#' is %23, '/' is %2F, '@' is %40)")
-    return parts
+    path = parts.path.strip("/")
+    if scheme == "unix" and not path:
+        raise ValueError("it names no socket: write unix:///path/to/redis.sock")
+    # A sentinel's path names the service first.
+    database = path.partition("/")[2] if scheme.endswith("+sentinel") else "" if scheme == "unix" else path
+    # isdecimal alone takes other scripts' digits, which Redis does not.
+    if database and not (database.isascii() and database.isdecimal()):
+        raise ValueError("the database in it is not a number")
 
 
 def _check_url(url: SecretStr) -> SecretStr:
-    parse_redis_url(url.get_secret_value())
-    return url
+    check_redis_url(url.get_secret_value())
+    return SecretStr(url.get_secret_value().strip())
 
 
 class RedisSettings(BaseModel):
@@ -83,14 +63,25 @@ class RedisSettings(BaseModel):
     port: Port = Field(6379, description="Port of the server.")
     user: Text | None = Field(None, description="User of the access control list; none: the default user.")
     password: SecretStr | None = Field(None, description="Password, as it is: nothing in it is decoded.")
+    db: CountOrZero = Field(0, description="Number of the database.")
     tls: bool = Field(False, description="Connect with TLS.")
     url: Annotated[SecretStr, Checked(_ALLOWED, _check_url), MaskPassword()] | None = Field(
         None, description="Whole address, instead of the single settings."
     )
 
-    def address(self) -> RedisAddress:
-        """The address that these settings mean."""
+    @property
+    def says_where(self) -> bool:
+        """Whether anybody gave more than `enabled`."""
+        return bool(self.model_fields_set - {"enabled"})
+
+    def store_url(self) -> str:
+        """The URL that these settings mean, password and all."""
         if self.url is not None:
-            given = parse_redis_url(self.url.get_secret_value())
-            return RedisAddress(**{**given.__dict__, "tls": given.tls or self.tls})
-        return RedisAddress(self.host, self.port, None, self.user, self.password, 0, self.tls)
+            scheme, mark, rest = self.url.get_secret_value().partition("://")
+            kind, plus, more = scheme.lower().partition("+")
+            return (_TLS.get(kind, kind) if self.tls else kind) + plus + more + mark + rest
+        user = quote(self.user, safe="") if self.user else ""
+        password = ":" + quote(self.password.get_secret_value(), safe="") if self.password else ""
+        at = "@" if user or password else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.tls else 'redis'}://{user}{password}{at}{host}:{self.port}/{self.db}"

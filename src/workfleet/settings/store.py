@@ -1,4 +1,4 @@
-"""Store URLs: which are understood, which come later, and the store that is used when none is named. Opens nothing."""
+"""Store URLs: which are understood, and the store that is used when none is named. Opens nothing."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 from urllib.parse import quote, unquote
 
-from .kinds import Checked
+from workfleet.stores.open import PREFIX, is_redis
 
-LATER = "the Redis store arrives with a later release; use WORKER_STORE=sqlite:///… or leave it unset"
-_REDIS_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
-_ALLOWED = "memory:// or sqlite:/// with an absolute path, such as sqlite:///var/lib/shop/shop.db"
+from .kinds import Checked
+from .redis import check_redis_url
+from .secrets import mask_url
+
+_ALLOWED = (
+    "memory://, sqlite:/// with an absolute path, such as sqlite:///var/lib/shop/shop.db, or a Redis server, such as "
+    "redis://user:password@host:6379/0"
+)
 
 
 def store_scheme(url: str) -> str:
     """The part before `:`, in lower case."""
     return url.partition(":")[0].strip().lower()
-
-
-def is_redis(url: str) -> bool:
-    """Whether the URL names a Redis or Valkey server."""
-    return store_scheme(url) in _REDIS_SCHEMES
 
 
 def sqlite_path(url: str) -> Path:
@@ -54,10 +54,17 @@ def default_store(root: Path, app: str) -> str:
     return sqlite_url(root / ".workfleet" / f"{name}.db")
 
 
+def shown_store(url: str) -> str:
+    """A store's URL for people: its password is hidden."""
+    return mask_url(url)
+
+
 def _check(url: str) -> str:
     if is_redis(url):
-        raise ValueError(LATER)
-    if store_scheme(url) == "memory":
+        check_redis_url(url)
+        if f"{PREFIX}=" in url:
+            raise ValueError("the prefix of its queues is a setting of its own: WORKER_QUEUE_PREFIX")
+    elif store_scheme(url) == "memory":
         if url.strip() != "memory://":
             raise ValueError("the store in memory is written memory://")
     elif store_scheme(url) == "sqlite":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from workfleet.errors import ConfigError, Problem
 from workfleet.ports.clock import Clock
@@ -12,16 +12,22 @@ from workfleet.ports.stores import Store
 MEMORY = "memory://"
 """A store that lives and dies with the process that opened it; nobody else can reach it."""
 
-_KNOWN = "memory:// or sqlite:/// with an absolute path, such as sqlite:///var/lib/shop/shop.db"
+PREFIX = "queue_prefix"
+"""The option of a Redis store's URL that names what the keys of its queues begin with."""
+
+_KNOWN = "memory://, sqlite:/// with an absolute path, such as sqlite:///var/lib/shop/shop.db, or redis://host:6379/0"
 _REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")
+_EXTRA = ("redis", "hiredis")
 
 
 async def open_store(url: str, *, app: str, clock: Clock, create: bool) -> Store:
-    """Open an app's store. `memory://` gives a new one each time; `sqlite:///absolute/path` opens a file.
+    """Open an app's store.
 
-    A SQLite file that does not exist is made when `create` is true. Store time is the clock's `now_ms`, which may be
-    called from another thread. Raises `ConfigError` for a URL that names no store, `StoreUnavailable` when it cannot be
-    opened.
+    `memory://` gives a new one each time, `sqlite:///absolute/path` opens a file, `redis://…` and its like connect to a
+    server. With `?queue_prefix=…` the keys of queues there begin so, and are shared with programs that use BullMQ.
+    A SQLite file that does not exist is made when `create` is true. Store time is the server's, or else the clock's
+    `now_ms`, which may be called from another thread. Raises `ConfigError` for a URL that names no store,
+    `StoreUnavailable` when it cannot be opened.
     """
     scheme = url.partition(":")[0].lower()
     if url == MEMORY:
@@ -32,9 +38,43 @@ async def open_store(url: str, *, app: str, clock: Clock, create: bool) -> Store
         from .sqlite.store import SqliteStore
 
         return await SqliteStore.open(_path(url), app=app, clock=clock, create=create)
-    if scheme in _REDIS:
-        raise _wrong(scheme, "The Redis store arrives with a later release")
+    if is_redis(url):
+        return await _open_redis(url, app, clock)
     raise _wrong(url, f"no store has that URL: it is {_KNOWN}")
+
+
+async def _open_redis(url: str, app: str, clock: Clock) -> Store:
+    try:
+        from .redis.store import RedisStore
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        message = 'a Redis store needs packages that are not installed: pip install "workfleet[redis]"'
+        raise ConfigError(Problem("WORKER_STORE", message)) from None
+    place, prefix = split_prefix(url)
+    return await RedisStore.open(place, app=app, clock=clock, prefix=prefix)
+
+
+def is_redis(url: str) -> bool:
+    """Whether the URL names Redis or Valkey: one server, Sentinel, or a cluster."""
+    scheme = url.partition("://")[0].strip().lower()
+    return scheme.removesuffix("+sentinel").removesuffix("+cluster") in _REDIS
+
+
+def with_prefix(url: str, prefix: str) -> str:
+    """A Redis store's URL that says what the keys of its queues begin with."""
+    return f"{url}{'&' if '?' in url else '?'}{PREFIX}={quote(prefix, safe='')}"
+
+
+def split_prefix(url: str) -> tuple[str, str | None]:
+    """A Redis store's URL without its `queue_prefix`, and that, if it says one."""
+    place, _, query = url.partition("?")
+    options = parse_qsl(query, keep_blank_values=True)
+    prefix = dict(options).get(PREFIX)
+    if prefix is None:
+        return url, None
+    rest = urlencode([option for option in options if option[0] != PREFIX])
+    return f"{place}?{rest}" if rest else place, prefix
 
 
 def _path(url: str) -> Path:

@@ -14,6 +14,7 @@ from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
+from workfleet.ports.exam import StoreExam
 from workfleet.ports.stores import FleetStore, JobStore, KeyStore, LockStore, QueueStore, ScheduleStore, Store
 
 When = Literal["before", "after"]
@@ -105,6 +106,11 @@ class FaultyStore:
     @property
     def fleet(self) -> FleetStore:
         return cast(FleetStore, _Part("fleet", self._store.fleet, self._call))
+
+    @property
+    def exam(self) -> StoreExam:
+        """Never fails by itself: it is about the store underneath."""
+        return self._store.exam
 
     async def now_ms(self) -> int:
         return cast(int, await self._call("now_ms", self._store.now_ms))

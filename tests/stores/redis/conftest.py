@@ -6,15 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.stores.redis.servers import Server
+from tests.stores.redis.servers import Server, server_of
 from workfleet.ports.clock import Clock
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts import Opener
 
 
+@pytest.fixture(scope="session", params=["valkey", pytest.param("redis", marks=pytest.mark.full)])
+def binary(request: pytest.FixtureRequest) -> str:
+    """Which server. Everything runs on each."""
+    kind: str = request.param
+    return server_of(kind)
+
+
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("r"))
+def shared_server(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("r"), binary=binary)
     made.start()
     yield made
     made.stop()
@@ -28,9 +35,9 @@ def server(shared_server: Server) -> Server:
 
 
 @pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def own_server(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Iterator[Server]:
     """A server that a test may stop, break and configure."""
-    made = Server(tmp_path_factory.mktemp("r"))
+    made = Server(tmp_path_factory.mktemp("r"), binary=binary)
     made.start()
     yield made
     made.stop()

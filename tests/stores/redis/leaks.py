@@ -33,6 +33,9 @@ def _of_queue(client: valkey.Valkey, base: str) -> Iterator[str]:
             continue
         if rest.startswith("wf:"):
             yield from _of_ours(client, key, rest.removeprefix("wf:"), jobs, base)
+        elif rest.startswith("de:"):
+            if client.get(key) not in jobs or client.hget(base + client.get(key), "finishedOn"):
+                yield f"{key} stands for {client.get(key)}, which does not run"
         elif not any(rest == job + suffix for job in jobs for suffix in _OF_JOBS):
             yield f"{key} belongs to no job"
 
@@ -70,7 +73,7 @@ def _of_app(client: valkey.Valkey, key: str, app: str) -> Iterator[str]:
             elif client.hget(f"{app}:{queue}:{job}", "finishedOn"):
                 yield f"{key} has {job}, which has finished"
     elif kind == "hold":
-        holder = client.get(key).partition(" ")[2]
+        holder = client.get(key).partition("\n")[2]
         if not client.hexists(f"wf:{app}:key:{name}:v", holder):
             yield f"{key} is held by {holder}, which does not run"
     elif kind == "parked":

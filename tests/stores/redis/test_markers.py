@@ -1,24 +1,27 @@
-"""Queues that programs with BullMQ fill too: their markers wake who waits."""
+"""Markers wake who waits, one of many: those of BullMQ's programs and ours."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
 
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
+from workfleet.model.limits import QueueLimits
 from workfleet.stores.redis.store import RedisStore
+from workfleet.testing.contracts.harness import ids, job, request
 
 _SOON_S = 10
 
 
 @pytest_asyncio.fixture
 async def shared(server: Server) -> AsyncIterator[RedisStore]:
-    store = await RedisStore.open(server.url, app="shop", clock=SystemClock(), prefix="bull", shared=True)
+    store = await RedisStore.open(server.url, app="shop", clock=SystemClock(), prefix="bull")
     yield store
     await store.close()
 
@@ -81,9 +84,80 @@ async def test_who_waits_hears_again_after_a_loss(shared: RedisStore, server: Se
     assert await asyncio.wait_for(task, _SOON_S)
 
 
-async def test_without_sharing_no_marker_is_taken(server: Server) -> None:
-    store = await RedisStore.open(server.url, app="shop", clock=SystemClock(), prefix="bull")
-    mark(server, "q")
-    assert not await store.jobs.wait(["q"], 100)
-    assert markers(server, "q") == [b"0", b"0"]
-    await store.close()
+async def test_who_waits_for_another_queue_now_is_heard_at_once(shared: RedisStore, server: Server) -> None:
+    """The pop at the server is about the queues of an earlier wait, and lasts for seconds."""
+    first = await waiting(shared, "q")
+    first.cancel()
+    await asyncio.wait({first})
+    task = await waiting(shared, "r")
+    mark(server, "r")
+    assert await asyncio.wait_for(task, 2)
+    assert [key for key in keys(server) if b"nudge" in key] == []
+
+
+def keys(server: Server) -> list[bytes]:
+    found = server.ask("KEYS", "*")
+    assert isinstance(found, list)
+    return found
+
+
+@asynccontextmanager
+async def fleet(server: Server, size: int) -> AsyncIterator[list[RedisStore]]:
+    """Stores of one app, as so many processes have them."""
+    stores = [await RedisStore.open(server.url, app="shop", clock=SystemClock()) for _ in range(size)]
+    yield stores
+    for store in stores:
+        await store.close()
+
+
+async def test_one_job_wakes_one_of_an_idle_fleet(server: Server) -> None:
+    async with fleet(server, 5) as (producer, *workers):
+        for number in range(len(workers)):
+            tasks = [await waiting(worker, "q") for worker in workers]
+            await producer.jobs.enqueue([job(f"j{number}")])
+            done, others = await asyncio.wait(tasks, timeout=_SOON_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0.1)
+            assert [task.result() for task in done] == [True]
+            assert not any(task.done() for task in others)
+            (woken,) = (worker for worker, task in zip(workers, tasks, strict=True) if task in done)
+            assert ids(await woken.jobs.claim(request(5))) == f"j{number}"
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+
+
+async def test_who_takes_all_it_can_passes_the_marker_on(server: Server) -> None:
+    async with fleet(server, 4) as (producer, *workers):
+        tasks = {asyncio.create_task(take_one(worker, number)): worker for number, worker in enumerate(workers)}
+        await asyncio.sleep(0.2)
+        await producer.jobs.enqueue([job("j0"), job("j1"), job("j2")])
+        taken = await asyncio.wait_for(asyncio.gather(*tasks), _SOON_S)
+        assert sorted(taken) == ["j0", "j1", "j2"]
+
+
+async def take_one(store: RedisStore, number: int) -> str:
+    assert await store.jobs.wait(["q"], 60_000)
+    return ids(await store.jobs.claim(request(worker=f"w{number}")))
+
+
+async def test_who_becomes_busy_passes_on_when_a_delayed_job_is_due(server: Server) -> None:
+    async with fleet(server, 3) as (producer, busy, idle):
+        await producer.jobs.enqueue([job("now"), job("later", delay_ms=60_000)])
+        server.ask("DEL", "shop:q:marker")
+        task = await waiting(idle, "q")
+        assert ids(await busy.jobs.claim(request(1))) == "now"
+        assert await asyncio.wait_for(task, _SOON_S)
+        later = await producer.jobs.next_due_ms(["q"])
+        assert later is not None
+        assert await idle.jobs.next_due_ms(["q"]) == later
+
+
+async def test_what_cannot_start_wakes_nobody_again_and_again(server: Server) -> None:
+    async with fleet(server, 2) as (producer, worker):
+        await producer.queues.set_limits({"q": QueueLimits(concurrency=1)})
+        await producer.jobs.enqueue([job("a"), job("b"), job("c")])
+        assert ids(await worker.jobs.claim(request(5))) == "a"
+        for _ in range(2):  # what the enqueueing and the limit have left
+            if await worker.jobs.wait(["q"], 500):
+                assert await worker.jobs.claim(request(5)) == []
+        assert not await worker.jobs.wait(["q"], 500)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from workfleet.testing.contracts import Opener
 from workfleet.testing.contracts.machine import compare
 
 
 def test_histories(opener: Opener) -> None:
     compare(opener, examples=30)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_many_long_histories(opener: Opener) -> None:
+    compare(opener, examples=500, steps=60, random=True)

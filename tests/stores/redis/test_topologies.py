@@ -11,10 +11,15 @@ from tests.stores.redis.servers import Server, free_port
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.stores.redis.store import RedisStore
+from workfleet.testing.contracts.harness import jobs, request
 from workfleet.testing.contracts.schedules import schedule
 
 pytestmark = pytest.mark.full
 _SOON_S = 60
+CLUSTERED = (
+    "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no",
+    "--cluster-port",
+)  # fmt: skip
 
 
 async def until(call: Callable[[], Awaitable[object]]) -> None:
@@ -30,17 +35,17 @@ async def until(call: Callable[[], Awaitable[object]]) -> None:
 
 
 @pytest.fixture
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+def three(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Iterator[list[Server]]:
     """A primary, its replica, a sentinel that watches them."""
-    primary = Server(tmp_path_factory.mktemp("r"))
-    replica = Server(tmp_path_factory.mktemp("r"), "--replicaof", "127.0.0.1", str(primary.port))
+    primary = Server(tmp_path_factory.mktemp("r"), binary=binary)
+    replica = Server(tmp_path_factory.mktemp("r"), "--replicaof", "127.0.0.1", str(primary.port), binary=binary)
     folder = tmp_path_factory.mktemp("r")
     rules = folder / "sentinel.conf"
     rules.write_text(
         f"sentinel monitor main 127.0.0.1 {primary.port} 1\nsentinel down-after-milliseconds main 500\n"
         "sentinel failover-timeout main 2000\n"
     )
-    sentinel = Server(folder, sentinel=rules)
+    sentinel = Server(folder, sentinel=rules, binary=binary)
     servers = [primary, replica, sentinel]
     for each in servers:
         each.start()
@@ -111,19 +116,10 @@ async def listeners(server: Server) -> bool:
 
 
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Iterator[list[Server]]:
     """Three nodes that share the slots."""
     buses = [free_port() for _ in range(3)]
-    options = (
-        "--cluster-enabled",
-        "yes",
-        "--cluster-node-timeout",
-        "2000",
-        "--cluster-require-full-coverage",
-        "no",
-        "--cluster-port",
-    )
-    nodes = [Server(tmp_path_factory.mktemp("r"), *options, str(bus)) for bus in buses]
+    nodes = [Server(tmp_path_factory.mktemp("r"), *CLUSTERED, str(bus), binary=binary) for bus in buses]
     for node in nodes:
         node.start()
     for node, (first, last) in zip(nodes, ((0, 5460), (5461, 10922), (10923, 16383)), strict=True):
@@ -170,6 +166,123 @@ async def test_the_nodes_are_known_when_the_one_of_the_url_is_gone(cluster: list
         await until(lambda: said(store))
     finally:
         await store.close()
+
+
+async def slot_of(node: Server) -> int:
+    slot = await asyncio.to_thread(node.ask, "CLUSTER", "KEYSLOT", "wf:{shop}:queues")
+    assert isinstance(slot, int)
+    return slot
+
+
+async def owner_of(cluster: list[Server]) -> Server:
+    sizes = [await asyncio.to_thread(node.ask, "DBSIZE") for node in cluster]
+    return next(node for node, size in zip(cluster, sizes, strict=True) if size)
+
+
+async def test_the_keys_move_to_another_node(cluster: list[Server]) -> None:
+    await until(lambda: is_up(cluster))
+    store = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[0].port}", app="shop", clock=SystemClock())
+    other = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[1].port}", app="shop", clock=SystemClock())
+    try:
+        await store.jobs.enqueue(jobs("a b"))
+        await store.check()
+        source = await owner_of(cluster)
+        target = next(node for node in cluster if node is not source)
+        slot, names = await slot_of(source), {node: str(node.ask("CLUSTER", "MYID"), "ascii") for node in cluster}
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", names[source])
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", names[target])
+        moved = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 1_000)
+        assert isinstance(moved, list)
+        source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *moved)
+        with pytest.raises(StoreUnavailable, match=r"the cluster is moving the keys of this app to another node"):
+            await store.check()
+        for node in (target, source, *cluster):
+            node.ask("CLUSTER", "SETSLOT", slot, "NODE", names[target])
+        await until(lambda: said(store))
+        assert [each.id for each in await store.jobs.claim(request(2))] == ["a", "b"]
+        assert source.ask("DBSIZE") == 0
+        with pytest.raises(
+            StoreUnavailable, match=r"are at another node of the cluster \(MOVED\)\. It is looked up again"
+        ):
+            await other.check()
+        await until(lambda: said(other))
+    finally:
+        await store.close()
+        await other.close()
+
+
+async def test_a_node_of_a_cluster_that_is_taken_for_a_server(cluster: list[Server]) -> None:
+    await until(lambda: is_up(cluster))
+    await checked(cluster[0])
+    owner = await owner_of(cluster)
+    wrong = next(node for node in cluster if node is not owner)
+    store = await RedisStore.open(wrong.url, app="{shop}", clock=SystemClock())
+    try:
+        with pytest.raises(StoreUnavailable, match=r"Write redis\+cluster:// instead of redis://"):
+            await store.check()
+    finally:
+        await store.close()
+
+
+async def test_the_cluster_is_down_for_a_while(cluster: list[Server]) -> None:
+    await until(lambda: is_up(cluster))
+    for node in cluster:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+    store = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[0].port}", app="shop", clock=SystemClock())
+    try:
+        await store.jobs.enqueue(jobs("a"))
+        await store.check()
+        owner = await owner_of(cluster)
+        missing = next(node for node in cluster if node is not owner)
+        missing.stop()
+        reasons = set()
+
+        async def is_down() -> bool:
+            try:
+                await store.check()
+            except StoreUnavailable as error:
+                reasons.add(error.reason)
+            return "the cluster is down (CLUSTERDOWN)" in reasons
+
+        await until(is_down)
+        await asyncio.to_thread(missing.start)
+        await until(lambda: said(store))
+        assert [each.id for each in await store.jobs.claim(request(1))] == ["a"]
+    finally:
+        await store.close()
+
+
+async def test_a_replica_takes_over_from_the_node(
+    cluster: list[Server], tmp_path_factory: pytest.TempPathFactory, binary: str
+) -> None:
+    await until(lambda: is_up(cluster))
+    store = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[0].port}", app="shop", clock=SystemClock())
+    bus = free_port()
+    replica = Server(tmp_path_factory.mktemp("r"), *CLUSTERED, str(bus), binary=binary)
+    replica.start()
+    try:
+        await store.jobs.enqueue(jobs("a"))
+        await store.check()
+        owner = await owner_of(cluster)
+        owner_bus = int(owner._command[-1])
+        replica.ask("CLUSTER", "MEET", "127.0.0.1", owner.port, owner_bus)
+        name = str(owner.ask("CLUSTER", "MYID"), "ascii")
+        await until(lambda: asked(replica, "OK", "CLUSTER", "REPLICATE", name))
+        await until(lambda: asked(replica, "master_link_status:up", "INFO", "replication"))
+        # Whoever asks learns of the replica too, and asks it when the rest is gone.
+        owner.ask("CLIENT", "KILL", "TYPE", "normal")
+        await until(lambda: said(store))
+        owner.stop()
+        await until(lambda: said(store))
+        assert [each.id for each in await store.jobs.claim(request(1))] == ["a"]
+        assert await asked(replica, "role:master", "INFO", "replication")
+    finally:
+        await store.close()
+        replica.stop()
+
+
+async def asked(server: Server, wanted: str, *command: str) -> bool:
+    return wanted in str(await asyncio.to_thread(server.ask, *command))
 
 
 async def checked(node: Server) -> None:

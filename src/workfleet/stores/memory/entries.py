@@ -1,4 +1,4 @@
-"""One job in memory, and small questions about it: its place in the order, whether a query wants it."""
+"""One job in memory, and small questions about it: its place in the order, its state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from workfleet.model.jobs import FINISHED, READY, JobCounts, JobRecord, JobState
-from workfleet.ports.stores import JobQuery
 
 
 @dataclass
@@ -57,35 +56,6 @@ def place(entry: Entry) -> tuple[int, ...]:
     if record.lifo and not record.priority:
         return (0, -record.due_ms, -entry.number)
     return (1, record.priority, record.due_ms, entry.number)
-
-
-def matches(record: JobRecord, query: JobQuery) -> bool:
-    """Whether a query wants a job."""
-    return (
-        query.queue in (None, record.queue)
-        and query.name in (None, record.name)
-        and query.group in (None, record.group)
-        and (query.tag is None or query.tag in record.tags)
-        and (query.states is None or record.state in query.states)
-        and (query.housekeeping or not record.housekeeping)
-        and (query.created_from_ms is None or record.created_ms >= query.created_from_ms)
-        and (query.created_before_ms is None or record.created_ms < query.created_before_ms)
-        and (query.after is None or (record.created_ms, record.id) < query.after)
-        and (query.text is None or _says(record, query.text))
-    )
-
-
-def _says(record: JobRecord, text: str) -> bool:
-    """Whether a text is in the payload or the failure. `bytes.lower` changes ASCII letters only, as it should."""
-    wanted = _bytes(text).lower()
-    said = [record.payload]
-    if record.failure is not None:
-        said += [_bytes(record.failure.message), _bytes(record.failure.type)]
-    return any(wanted in each.lower() for each in said)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")
 
 
 def counts(records: Sequence[JobRecord]) -> JobCounts:

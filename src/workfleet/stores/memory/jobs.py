@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from workfleet.model.jobs import CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
-from workfleet.model.outcome import Settlement
+from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
+from ..matching import matches
 from ..wakes import CANCELS, queue_topic
 from . import adding, claiming, ending, keeping
 from .book import Book
-from .entries import copy, matches
+from .entries import copy
 from .entries import counts as counts_of
 from .queue import WHOLE
 
@@ -68,6 +69,9 @@ class MemoryJobs:
         entry = self._book.entries.get(job_id)
         return [] if entry is None else list(entry.lines)
 
+    async def children(self, job_id: str) -> Children:
+        return Children()  # here are no flows
+
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
         jobs = defaultdict[str, list[JobRecord]](list)
         for entry in self._book.entries.values():
@@ -81,6 +85,15 @@ class MemoryJobs:
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         return min((due_ms for name in queues for due_ms in self._due_on(name)), default=None)
+
+    async def expires_in_ms(self) -> int | None:
+        ends = [entry.record.lease_until_ms or 0 for entry in self._book.active.values()]
+        return min(ends) - self._book.now() if ends else None
+
+    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
+        adding.add(self._book, [job], call=None)
+        claimed = claiming.claim(self._book, request)
+        return sum(ending.settle(self._book, Settlement(record.claim, outcome)) for record in claimed)
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
         return [ending.retry(self._book, self._book.entries.get(job_id)) for job_id in ids]

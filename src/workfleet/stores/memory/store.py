@@ -6,6 +6,7 @@ from workfleet.ports.clock import Clock
 
 from ..wakes import Wakes
 from .book import Book
+from .exam import MemoryExam
 from .fleet import MemoryFleet
 from .jobs import MemoryJobs
 from .keys import MemoryKeys
@@ -30,6 +31,7 @@ class MemoryStore:
         self.queues = MemoryQueues(book)
         self.schedules = MemorySchedules(book, wakes)
         self.fleet = MemoryFleet(clock)
+        self.exam = MemoryExam()
 
     async def now_ms(self) -> int:
         return self._clock.now_ms()

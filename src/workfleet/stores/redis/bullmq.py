@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workfleet.model.jobs import JobRecord, KeepRule, RunOverrides
+from workfleet.model.jobs import JobRecord, KeepRule, RunOverrides, UniqueRule
 from workfleet.model.policy import DEFAULT_BACKOFF, Backoff
 
 from .jobids import stored_id
@@ -35,6 +35,8 @@ def options_of(job: JobRecord) -> str:
         options["removeOnComplete"] = _keep(job.keep.completed)
     if job.keep.failed is not None:
         options["removeOnFail"] = _keep(job.keep.failed)
+    if job.unique_key is not None:
+        options["de"] = _deduplication(job.unique_key, job.unique)
     return _encoder.encode(options).decode()
 
 
@@ -46,6 +48,18 @@ def overrides_from(opts: bytes) -> tuple[RunOverrides, bool]:
         attempts=max(attempts, 1) if isinstance(attempts, int) else 1, backoff=_policy(options.get("backoff"))
     )
     return run, options.get("lifo") is True
+
+
+def _deduplication(key: str, rule: UniqueRule) -> dict[str, Any]:
+    """BullMQ replaces delayed jobs only, and by newcomers of its own."""
+    said: dict[str, Any] = {"id": key}
+    if rule.window_ms:
+        said["ttl"] = rule.window_ms
+    if rule.on_conflict != "keep":
+        said["replace"] = True
+    if rule.on_conflict == "debounce":
+        said["extend"] = True
+    return said
 
 
 def _backoff(policy: Backoff) -> dict[str, Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from workfleet.errors import ConfigError, Problem, StoreUnavailable
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis as Redis  # noqa: PLC0414 - re-exported for hints
+
+    from .address import Address
 
 _CONNECT_S = 5.0
 _READ_S = 10.0
@@ -21,50 +24,87 @@ _RETRIES = 5
 
 
 class RedisEndpoint(Struct, frozen=True, kw_only=True):
-    """Where a server is. `path` is a unix socket; then host and port mean nothing."""
+    """Where a client's server is. `url` as for the store; `database`, if given, stands for the one in it."""
 
-    host: str = "127.0.0.1"
-    port: int = 6379
-    path: str | None = None
-    user: str | None = None
-    password: str | None = None
-    database: int = 0
-    tls: bool = False
+    url: str
+    database: int | None = None
 
-    def shown(self) -> str:
-        """Without secrets, for people."""
-        place = self.path or f"{self.host}:{self.port}"
-        return f"{'rediss' if self.tls else 'redis'}://{place}/{self.database}"
+    def __repr__(self) -> str:
+        return "RedisEndpoint(…)"
+
+    def address(self) -> Address:
+        """Read the URL. Raises `ConfigError`, also where redis-py is not installed."""
+        try:
+            from .address import parse
+        except ImportError:
+            message = 'a Redis client needs packages that are not installed: pip install "workfleet[redis]"'
+            raise ConfigError(Problem("RedisModule", message)) from None
+        address = parse(self.url)
+        if self.database is None:
+            return address
+        shown = re.sub(r"(\?db=|/)\d+$", rf"\g<1>{self.database}", address.shown)
+        return structs.replace(address, options={**address.options, "db": self.database}, shown=shown)
 
 
-def make_client(endpoint: RedisEndpoint) -> Redis:
-    """A client of a server; it connects when it is first used. Raises `ConfigError` where redis-py is not installed."""
-    try:
-        from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection, UnixDomainSocketConnection
-        from redis.asyncio.retry import Retry
-        from redis.backoff import FullJitterBackoff
-    except ImportError:
-        raise ConfigError(Problem("RedisModule", "redis-py is not installed: pip install 'workfleet[redis]'")) from None
+def make_client(address: Address) -> Redis:
+    """A client of a server; it connects when it is first used."""
+    from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection, UnixDomainSocketConnection
+    from redis.asyncio.retry import Retry
+    from redis.backoff import FullJitterBackoff
+
     options: dict[str, Any] = {
-        "username": endpoint.user,
-        "password": endpoint.password,
-        "db": endpoint.database,
+        "host": "127.0.0.1",
+        "port": 6379,
+        **address.options,
         "socket_timeout": _READ_S,
         "socket_connect_timeout": _CONNECT_S,
         "health_check_interval": 30,
         "retry": Retry(FullJitterBackoff(cap=1.0, base=0.05), _RETRIES),
     }
-    if endpoint.path is not None:
-        options |= {"connection_class": UnixDomainSocketConnection, "path": endpoint.path}
+    if address.sentinels:
+        return _of_sentinel(address, options)
+    if address.cluster:
+        return _of_cluster(address, options)
+    if "path" in options:
+        del options["host"], options["port"]
+        options["connection_class"] = UnixDomainSocketConnection
     else:
-        kind = SSLConnection if endpoint.tls else Connection
-        options |= {"connection_class": kind, "host": endpoint.host, "port": endpoint.port, "socket_keepalive": True}
+        options |= {"connection_class": SSLConnection if address.tls else Connection, "socket_keepalive": True}
     # The client owns the pool: closing it closes every connection.
     return Redis.from_pool(BlockingConnectionPool(max_connections=_POOL, timeout=math.ceil(_READ_S), **options))
 
 
-async def check_client(client: Redis, endpoint: RedisEndpoint) -> None:
-    """Ask the server for a sign of life. Raises `StoreUnavailable` without any secret in its text."""
+def _of_sentinel(address: Address, options: dict[str, Any]) -> Redis:
+    """A client of the primary, which it asks for anew with each connection."""
+    from redis.asyncio.sentinel import Sentinel
+
+    del options["host"], options["port"]
+    tls = {name: said for name, said in options.items() if name.startswith("ssl_")} | {"ssl": address.tls}
+    asked = {"socket_timeout": _CONNECT_S, "socket_connect_timeout": _CONNECT_S, **address.sentinel_login, **tls}
+    sentinel = Sentinel(address.sentinels, sentinel_kwargs=asked, **options, ssl=address.tls)  # type: ignore[no-untyped-call]
+    return sentinel.master_for(address.service, max_connections=_POOL)  # type: ignore[no-any-return]
+
+
+def _of_cluster(address: Address, options: dict[str, Any]) -> Redis:
+    """A client of all nodes. It has the commands of the other one, for keys of one slot."""
+    from redis.asyncio.cluster import RedisCluster
+
+    if options.pop("db", 0):
+        raise ConfigError(Problem("RedisModule", "a cluster has no database but 0", address.shown))
+    return cast("Redis", RedisCluster(**options, ssl=address.tls, max_connections=_POOL))
+
+
+async def close_client(client: Redis) -> None:
+    """Close every connection of a client, those to sentinels too."""
+    sentinel = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    await client.aclose()
+    for asked in sentinel.sentinels if sentinel is not None else ():
+        await asked.aclose()
+
+
+async def check_client(client: Redis, shown: str) -> None:
+    """Ask the server for a sign of life; `shown` is its address for people. Raises `StoreUnavailable` without any
+    secret in its text."""
     from redis.exceptions import RedisError
 
     try:
@@ -72,7 +112,7 @@ async def check_client(client: Redis, endpoint: RedisEndpoint) -> None:
         async with asyncio.timeout(_CHECK_S):
             await client.ping()
     except TimeoutError:
-        raise StoreUnavailable(endpoint.shown(), f"it did not answer within {_CHECK_S:g} s") from None
+        raise StoreUnavailable(shown, f"it did not answer within {_CHECK_S:g} s") from None
     except (RedisError, OSError) as error:
         advice = "Check REDIS_URL or REDIS_HOST, REDIS_PORT, REDIS_USER and REDIS_PASSWORD, and that the server runs"
-        raise StoreUnavailable(endpoint.shown(), f"{type(error).__name__}: {error}", advice) from None
+        raise StoreUnavailable(shown, f"{type(error).__name__}: {error}", advice) from None

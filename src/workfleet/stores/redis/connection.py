@@ -32,6 +32,7 @@ class Connection:
         self._link: Link | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[Link]] = []
+        self._lived_s: float | None = None
         self._closed = False
 
     async def run(self, script: Script, keys: Sequence[str], args: Sequence[Part]) -> Any:
@@ -101,7 +102,8 @@ class Connection:
             self._fail(error)
 
     async def _connect(self) -> None:
-        self._link = link = await connected(self._dial, self._made, self._clock, failed=self._fail)
+        lived_s, self._lived_s = self._lived_s, None
+        self._link = link = await connected(self._dial, self._made, self._clock, failed=self._fail, lived_s=lived_s)
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():
@@ -118,7 +120,7 @@ class Connection:
 
     def _lost(self, link: Link, why: Exception | None) -> None:
         if link is self._link:
-            self._link = None
+            self._link, self._lived_s = None, link.lived_s
             self._keep()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import zip_longest
 from typing import Any, cast
 
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
@@ -27,23 +29,30 @@ def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
     With Sentinel it asks for the primary each time; in a cluster, for the node that holds `slot_key`, and so all of
     the app.
     """
-    nodes = [(str(address.options.get("host", "127.0.0.1")), int(address.options.get("port", 6379)))]
+    named = (str(address.options.get("host", "127.0.0.1")), int(address.options.get("port", 6379)))
+    # Who can say where to connect. Each attempt begins with another one: the last may know less than it thinks.
+    asked = deque(address.sentinels or (named,))
+    secrets = (address.secret, address.sentinel_login.get("password"))
 
     async def dial(link: Link) -> None:
         place: dict[str, Any] = {}
-        longest = _CONNECT_S + _ASK_S * (len(nodes) if address.cluster else len(address.sentinels))
+        longest = _CONNECT_S + _ASK_S * (len(asked) if address.cluster or address.sentinels else 0)
         try:
             async with asyncio.timeout(longest):
                 if address.sentinels:
-                    place = await _primary(address)
+                    place = await _primary(address, asked)
                 elif address.cluster:
-                    place, nodes[:] = await _owner(address, nodes, slot_key)
+                    place, nodes = await _owner(address, asked, slot_key)
+                    asked.clear()
+                    asked.extend(dict.fromkeys((*nodes, named)))
                 async with _connected(address, name, place) as connection:
                     _hand_over(connection, link)
         except TimeoutError:
             raise trouble.silent(address.shown, longest) from None
         except (RedisError, OSError, ValueError) as error:
-            raise trouble.unreachable(address.shown, error, address.secret) from None
+            raise trouble.unreachable(address.shown, error, *secrets) from None
+        finally:
+            asked.rotate(-1)
 
     return dial
 
@@ -77,10 +86,8 @@ def _made(address: Address, name: str, **place: Any) -> AbstractConnection:
     return kind(**options, socket_keepalive=True)
 
 
-async def _primary(address: Address) -> dict[str, Any]:
-    """Where the primary is, as one of the sentinels says."""
-    if not address.sentinels:
-        return {}
+async def _primary(address: Address, sentinels: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """Where the primary is, as the first of the sentinels says that knows."""
     options: dict[str, Any] = {
         "socket_timeout": _ASK_S / 2,
         "socket_connect_timeout": _ASK_S / 2,
@@ -90,7 +97,7 @@ async def _primary(address: Address) -> dict[str, Any]:
     if address.tls:
         said = {name: value for name, value in address.options.items() if name.startswith("ssl_")}
         options |= {"ssl": True, **said}
-    sentinel = Sentinel(address.sentinels, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
+    sentinel = Sentinel(list(sentinels), sentinel_kwargs=options)  # type: ignore[no-untyped-call]
     try:
         host, port = await sentinel.discover_master(address.service)
     finally:
@@ -102,7 +109,7 @@ async def _primary(address: Address) -> dict[str, Any]:
 async def _owner(
     address: Address, nodes: Sequence[tuple[str, int]], key: str
 ) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """Where the node of a key is, and all nodes for the next time, as the first says that can be reached."""
+    """Where the node of a key is, and which nodes there are, as the first says that can be reached."""
     failed: Exception = OSError("no node of the cluster answers")
     for host, port in nodes:
         try:
@@ -113,13 +120,15 @@ async def _owner(
             failed = error
             continue
         # A node that does not know its own name leaves it empty.
-        primaries = {
-            (first, last): (node[0].decode() if node[0] else host, int(node[1])) for first, last, node, *_ in ranges
+        served = {
+            (first, last): [(node[0].decode() if node[0] else host, int(node[1])) for node in having]
+            for first, last, *having in ranges
         }
-        for (first, last), (owner_host, owner_port) in primaries.items():
+        for (first, last), (owner, *_) in served.items():
             if first <= slot <= last:
-                known = dict.fromkeys((*primaries.values(), *nodes))
-                return {"host": owner_host, "port": owner_port}, list(known)
+                # Replicas too: where a primary and its neighbours are gone, one of them knows who took over.
+                known = dict.fromkeys(node for having in zip_longest(*served.values()) for node in having if node)
+                return {"host": owner[0], "port": owner[1]}, list(known)
         failed = OSError(f"no node of the cluster has slot {slot}")
     raise failed
 
@@ -132,7 +141,11 @@ async def _said(connection: AbstractConnection, *command: str) -> Any:
 def _hand_over(connection: AbstractConnection, link: Link) -> None:
     """Take the socket from redis-py, which has no public way to give it. The writer must live as long as the socket:
     when it is collected it closes what is open."""
-    writer = connection._writer
+    writer, reader = connection._writer, connection._reader
     assert writer is not None
+    assert reader is not None
+    if reader.at_eof() or writer.transport.is_closing():
+        # Whoever takes the socket would not be told again.
+        raise OSError("closed by the server")
     connection._writer = connection._reader = None
     link.take(cast(asyncio.Transport, writer.transport), writer)

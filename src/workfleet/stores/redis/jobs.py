@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from workfleet.model.jobs import CANCELLED_UNRUN, CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
-from workfleet.model.outcome import Settlement
+from workfleet.model.jobs import (
+    CANCELLED_UNRUN,
+    CancelAnswer,
+    Children,
+    Claim,
+    Enqueued,
+    JobCounts,
+    JobRecord,
+    JobState,
+)
+from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
@@ -19,6 +28,8 @@ from .scripts import Script
 from .session import Session
 
 _COUNTED = ("waiting", "prioritized", "delayed", "active", "completed", "failed", "waiting_children", "retrying")
+_DELETED_AT_ONCE, _OPERATED_AT_ONCE = 250, 100
+"""How many jobs one call looks at, so that no other one waits for long."""
 
 
 class RedisJobs:
@@ -29,7 +40,9 @@ class RedisJobs:
         self._running = Running(session, self._asking)
         self._enqueue, self._operate = Script.load("enqueue"), Script.load("operate")
         self._get, self._logs = Script.load("get"), Script.load("logs")
+        self._children = Script.load("children")
         self._counts, self._due = Script.load("counts"), Script.load("due")
+        self._expiry = Script.load("expiry")
         self._purge, self._prune = Script.load("purge"), Script.load("prune")
         self._listing = Script.load("listing")
 
@@ -44,6 +57,8 @@ class RedisJobs:
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
         if then is not None:
             self._session.wakes.looked(queue_topic(want.queue) for want in then.wants)
+            if self._session.names is not None:
+                self._session.names.works_on(then.worker, (want.queue for want in then.wants))
         return await self._running.settle(settlements, then)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
@@ -68,6 +83,13 @@ class RedisJobs:
         lines = await self._asking.ask(self._logs, {"id": stored_id(job_id)})
         return [line.decode(errors="backslashreplace") for line in lines]
 
+    async def children(self, job_id: str) -> Children:
+        results, failures = await self._asking.ask(self._children, {"id": stored_id(job_id)})
+        return Children(
+            {_text(key): result for key, result in zip(results[::2], results[1::2], strict=True)},
+            {_text(key): _text(reason) for key, reason in zip(failures[::2], failures[1::2], strict=True)},
+        )
+
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
         rows = await self._asking.ask(self._counts, {"hk": housekeeping})
         return {
@@ -75,15 +97,29 @@ class RedisJobs:
             for name, *numbers, oldest in rows
         }
 
+    async def expires_in_ms(self) -> int | None:
+        return cast(int | None, await self._asking.ask(self._expiry, {}))
+
+    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
+        return await self._running.round_trip(job, request, outcome)
+
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        foreseen = self._running.foreseen_due_ms(queues)
+        if foreseen is not None:
+            return foreseen or None
         return cast(int | None, await self._asking.ask(self._due, {"queues": queues}))
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
         return await self._operated("retry", ids)
 
     async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
+        # Of a scheduler only this run is cancelled: it goes on with the next one.
+        born = [("", stored_id(job_id)) for job_id in ids if job_id.startswith("repeat:")]
+        if born:
+            rows = await self._asking.ask(self._get, {"jobs": born})
+            await self._running.schedulers.advance([row for row in rows if row], await self._session.now_ms())
         failure = {"failure": json_of(CANCELLED_UNRUN), "reason": CANCELLED_UNRUN.said()}
-        answers = await self._asking.change(self._operate, {"what": "cancel", "ids": _stored(ids), **failure})
+        answers = await self._operate_on(ids, {"what": "cancel", **failure})
         return [cast(CancelAnswer, answer.decode()) for answer in answers]
 
     async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
@@ -100,19 +136,43 @@ class RedisJobs:
         return await self._operated("delete", ids)
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
-        asked = {"queue": queue, "states": [state.value for state in states], "limit": limit}
-        return cast(int, await self._asking.change(self._purge, asked))
+        asked = {"queue": queue, "states": [state.value for state in states]}
+        return await self._deleted(self._purge, asked, limit)
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
         asked = [{"state": r.state.value, "age_ms": r.age_ms, "count": r.count, "hk": r.housekeeping} for r in rules]
-        return cast(int, await self._asking.change(self._prune, {"rules": asked, "limit": limit}))
+        return await self._deleted(self._prune, {"rules": asked}, limit)
+
+    async def _deleted(self, script: Script, asked: Mapping[str, Any], limit: int) -> int:
+        """Delete by a script that looks at few jobs in a call, and says where it ended."""
+        count, ended = 0, None
+        deleted: int
+        while True:
+            now = {**asked, "limit": limit - count, "most": _DELETED_AT_ONCE, "from": ended}
+            deleted, place, topics = await self._asking.ask(script, now)
+            ended = place and [part.decode() if isinstance(part, bytes) else part for part in place]
+            self._session.announce(topics)
+            count += deleted
+            if ended is None or (count >= limit and script is self._purge):
+                return count
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
         return await self._session.wait_for_queues(queues, timeout_ms)
 
     async def _operated(self, what: str, ids: Sequence[str]) -> list[bool]:
-        answers = await self._asking.change(self._operate, {"what": what, "ids": _stored(ids)})
-        return [answer == 1 for answer in answers]
+        return [answer == 1 for answer in await self._operate_on(ids, {"what": what})]
+
+    async def _operate_on(self, ids: Sequence[str], asked: Mapping[str, Any]) -> list[Any]:
+        """The answers of an operation, which may look for each job in a long list: few in a call."""
+        answers: list[Any] = []
+        for at in range(0, len(ids), _OPERATED_AT_ONCE):
+            some = _stored(ids[at : at + _OPERATED_AT_ONCE])
+            answers += await self._asking.change(self._operate, {**asked, "ids": some})
+        return answers
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")
 
 
 def _stored(ids: Sequence[str]) -> list[str]:

@@ -17,6 +17,10 @@ from workfleet.ports.clock import Clock
 Part = bytes | str | int
 Waiter = asyncio.Future[Any]
 _GRACE_S = 0.1
+_PING_S = 30.0
+"""Who only listens hears nothing of a dead network: after so long without a word it asks for one."""
+_LARGE = 1 << 16
+"""What is not sent yet. More takes its time on a slow network, and is no silence while it goes on."""
 
 
 class Silence(Exception):
@@ -27,7 +31,8 @@ class Link(asyncio.Protocol):
     """The protocol of a connected socket. Errors of the server are replies: `hiredis.ReplyError`.
 
     `lost` is called once, when the socket has ended for whatever reason. With `heard`, replies are no answers but
-    messages of channels, and go there. `read_s` bounds how long the server may owe an answer.
+    messages of channels, and go there. `read_s` bounds how long the server may owe an answer, and how long what is
+    large may be sent without getting on.
     """
 
     def __init__(
@@ -46,14 +51,23 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._kept: object = None
         self._watch: asyncio.TimerHandle | None = None
-        self._progress, self._doubted = 0.0, -1.0
+        self._ringing: asyncio.TimerHandle | None = None
+        self._since = self._progress = clock.monotonic()
+        self._doubted, self._unsent = -1.0, 0
+        self._channel, self._pinged, self._refused = "", False, False
         self._why: Exception | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
     def take(self, transport: asyncio.Transport, kept: object) -> None:
         """Begin on a connected socket. `kept` is what must live as long as the socket."""
         self._transport, self._kept = transport, kept
+        self._since = self._clock.monotonic()
         transport.set_protocol(self)
+
+    @property
+    def lived_s(self) -> float:
+        """How long it has had its socket."""
+        return self._clock.monotonic() - self._since
 
     def send(self, *parts: Part) -> Waiter:
         """Send a command at the end of this turn of the loop. The future gets the reply, or the loss."""
@@ -69,8 +83,11 @@ class Link(asyncio.Protocol):
         return waiter
 
     def subscribe(self, channel: str) -> None:
-        """Ask for a channel's messages. What comes, its confirmation too, goes to `heard`."""
+        """Ask for a channel's messages, again and again where that is refused. What comes, confirmation and refusal
+        too, goes to `heard`."""
+        self._channel = channel
         self._write(("SUBSCRIBE", channel))
+        self._ringing = self._loop.call_later(_PING_S, self._ring)
 
     def end(self, why: Exception | None = None) -> None:
         """End the socket now. Who waits gets `why`."""
@@ -79,7 +96,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._progress = self._clock.monotonic()
+        self._progress, self._pinged = self._clock.monotonic(), False
         self._reader.feed(data)
         try:
             while (reply := self._reader.gets()) is not False:
@@ -90,8 +107,9 @@ class Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         why = self._why or exc
         self._transport = None
-        if self._watch is not None:
-            self._watch.cancel()
+        for timer in (self._watch, self._ringing):
+            if timer is not None:
+                timer.cancel()
         waiters, self._waiters = self._waiters, deque()
         self._out.clear()
         for waiter in waiters:
@@ -103,6 +121,7 @@ class Link(asyncio.Protocol):
 
     def _answer(self, reply: Any) -> None:
         if self._heard is not None:
+            self._refused = isinstance(reply, hiredis.ReplyError)
             self._heard(reply)
             return
         if not self._waiters:
@@ -122,7 +141,21 @@ class Link(asyncio.Protocol):
     def _flush(self) -> None:
         if self._transport is not None:
             self._transport.write(b"".join(self._out))
+            self._unsent = self._transport.get_write_buffer_size()
+            if self._unsent > _LARGE and self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+                self._arm(self._read_s / 4)
         self._out.clear()
+
+    def _ring(self) -> None:
+        """Nothing may have been heard for long. Any word will do."""
+        left = self._progress + _PING_S - self._clock.monotonic()
+        if left <= 0 and not self._pinged:
+            self._pinged, self._progress = True, self._clock.monotonic()
+            self._write(("SUBSCRIBE", self._channel) if self._refused else ("PING",))
+            self._arm(self._read_s)
+        self._ringing = self._loop.call_later(left if left > 0 else _PING_S, self._ring)
 
     def _arm(self, seconds: float) -> None:
         if self._watch is None:
@@ -131,11 +164,15 @@ class Link(asyncio.Protocol):
     def _look(self) -> None:
         """The server owes an answer, perhaps for too long. One timer a socket, not one a command."""
         self._watch = None
-        if not self._waiters:
+        if self._transport is None or not (self._waiters or self._pinged):
             return
+        unsent = self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._progress = self._clock.monotonic()
+        self._unsent = unsent
         left = self._progress + self._read_s - self._clock.monotonic()
         if left > 0:
-            self._arm(left)
+            self._arm(min(left, self._read_s / 4) if unsent > _LARGE else left)
         elif self._doubted != self._progress:
             # It may be this loop that was blocked: then the answer is there, and is read before long.
             self._doubted = self._progress

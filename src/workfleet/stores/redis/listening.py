@@ -27,6 +27,7 @@ class Listener:
         self._link: Link | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._first: asyncio.Future[None] | None = None
+        self._lived_s: float | None = None
         self._closed = False
 
     async def start(self) -> None:
@@ -55,7 +56,8 @@ class Listener:
             self._keeper = asyncio.create_task(self._subscribe())
 
     async def _subscribe(self) -> None:
-        self._link = await connected(self._dial, self._made, self._clock, failed=self._failed)
+        lived_s, self._lived_s = self._lived_s, None
+        self._link = await connected(self._dial, self._made, self._clock, failed=self._failed, lived_s=lived_s)
         self._link.subscribe(self._channel)
 
     def _made(self) -> Link:
@@ -67,7 +69,7 @@ class Listener:
 
     def _lost(self, link: Link, why: Exception | None) -> None:
         if link is self._link:
-            self._link = None
+            self._link, self._lived_s = None, link.lived_s
             self._keep()
 
     def _hear(self, reply: Any) -> None:

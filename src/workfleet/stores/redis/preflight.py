@@ -13,9 +13,7 @@ _OLDEST = (6, 2)
 
 async def check_server(connection: Connection, store: str) -> None:
     """Raises `StoreUnavailable` for a server that would lose jobs or cannot run the scripts."""
-    facts = (
-        await _info(connection, "server") | await _info(connection, "memory") | await _info(connection, "replication")
-    )
+    facts = await server_facts(connection)
     version = facts.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < _OLDEST:
         raise StoreUnavailable(store, f"its version is {version}", "Use Redis 6.2 or newer, or Valkey")
@@ -25,7 +23,14 @@ async def check_server(connection: Connection, store: str) -> None:
         raise StoreUnavailable(store, reason, "Set maxmemory-policy to noeviction on the server")
     if facts.get("role", "master") != "master":
         reason = "it is a read-only replica"
-        raise StoreUnavailable(store, reason, "Use its primary, or redis+sentinel:// which finds it")
+        # One that is being promoted, or whose name will lead elsewhere, is worth waiting for.
+        raise StoreUnavailable(store, reason, "Use its primary, or redis+sentinel:// which finds it", passing=True)
+
+
+async def server_facts(connection: Connection) -> dict[str, str]:
+    """What INFO says; what the user may not ask for is left out."""
+    sections = [await _info(connection, name) for name in ("server", "memory", "persistence", "replication")]
+    return {name: value for section in sections for name, value in section.items()}
 
 
 async def _info(connection: Connection, section: str) -> dict[str, str]:

@@ -20,13 +20,16 @@ from workfleet.model.jobs import (
     UniqueRule,
 )
 from workfleet.model.outcome import Settlement
+from workfleet.ports.stores import ClaimRequest
 
 from ..texts import clean
 from .bullmq import options_of, overrides_from
 from .jobids import shown_id, stored_id
 
 Row = Sequence[Any]
-"""Queue, id, state, token, lease end, and the fields that `parts/job.lua` shows."""
+"""Queue, id, state, token, lease end, and the fields that `parts/job.lua` shows; or of a fresh job what
+`fresh_record_of` takes."""
+FRESH_ROW = 8
 
 
 class Spec(Struct, kw_only=True, omit_defaults=True):
@@ -174,9 +177,55 @@ def record_of(row: Row) -> JobRecord:
     try:
         _complete(record, row[5])
     except _Unreadable as error:
-        record.outcome = UNDECODABLE
-        record.failure = Failure(UNDECODABLE, f"this version cannot read the stored job ({error})")
+        _mark(record, error)
     return record
+
+
+def fresh_record_of(row: Row, request: ClaimRequest, now_ms: int) -> JobRecord:
+    """The record of a row of `parts/batch.lua`: a job of ours that was claimed now, for the first time."""
+    queue, job_id, name, payload, created, priority, progress, ours = row
+    created_ms = int(created)
+    record = JobRecord(
+        id=shown_id(job_id),
+        queue=queue.decode(),
+        name="?" if name is None else name.decode(errors="backslashreplace"),
+        payload=b"null" if payload is None else payload,
+        state=JobState.ACTIVE,
+        created_ms=created_ms,
+        due_ms=created_ms,
+        priority=int(priority or 0),
+        progress=progress,
+        started_ms=now_ms,
+        worker=request.worker,
+        token=request.token,
+        lease_until_ms=now_ms + request.lease_ms,
+    )
+    try:
+        if name is None or payload is None:
+            raise ValueError(f"its {'name' if name is None else 'payload'} is missing")
+        _say(record, said := _ours.decode(ours))
+        if said.spec is not None:
+            _specify(record, _spec.decode(said.spec))
+    except _Unreadable as error:
+        _mark(record, error)
+    return record
+
+
+def is_plain(record: JobRecord) -> bool:
+    """Whether the end of a fresh job concerns nobody else, so that `parts/batch.lua` may settle it as completed."""
+    return (
+        record.unique_key is None
+        and not record.group
+        and record.keep.completed is None
+        and not record.housekeeping
+        and record.outcome is None
+        and not record.history
+    )
+
+
+def _mark(record: JobRecord, error: Exception) -> None:
+    record.outcome = UNDECODABLE
+    record.failure = Failure(UNDECODABLE, f"this version cannot read the stored job ({error})")
 
 
 def _common(row: Row) -> JobRecord:
@@ -231,6 +280,8 @@ def _complete(record: JobRecord, fields: Sequence[bytes | None]) -> None:
         record.failure = _failure.decode(ours.failure)
     elif reason is not None:
         record.failure = Failure("raised", reason.decode(errors="backslashreplace"))
+    if fields[15] is not None:
+        record.doomed = Failure("doomed", fields[15].decode(errors="backslashreplace"))
 
 
 def _say(record: JobRecord, ours: Ours) -> None:

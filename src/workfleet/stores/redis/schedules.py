@@ -57,7 +57,9 @@ class RedisSchedules:
         return bool(await self._change(self._pause, name, int(paused)))
 
     async def all(self) -> list[ScheduleRecord]:
-        return _sorted(await self._session.run(self._all, self._keys, ()))
+        now_ms, found = await self._session.run(self._all, self._keys, ())
+        self._session.hear(now_ms)
+        return _sorted(found)
 
     async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
         names = (self._session.layout.prefix, self._session.layout.app(""))

@@ -10,6 +10,9 @@ from workfleet.errors import StoreUnavailable
 _WRAPPED = re.compile(r": -([A-Z]+) ")
 
 NOSCRIPT = "NOSCRIPT"
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_WITH_TLS = ("rediss", "valkeys")
+_SAY_CLUSTER = "Write redis+cluster:// instead of redis://"
 _MEANS = {
     "READONLY": ("the server is a read-only replica", "It is asked again until it, or another one, is the primary"),
     "OOM": (
@@ -19,9 +22,9 @@ _MEANS = {
     "LOADING": ("the server is loading its data", "It is asked again until it is ready"),
     "MASTERDOWN": ("the server is a replica that has lost its primary", "It is asked again"),
     "CLUSTERDOWN": ("the cluster is down", "It is asked again"),
-    "TRYAGAIN": ("the cluster is moving the keys of this app", "It is asked again"),
-    "MOVED": ("the server is a node of a cluster", "Write redis+cluster:// instead of redis://"),
-    "CROSSSLOT": ("the server is a node of a cluster", "Write redis+cluster:// instead of redis://"),
+    "MOVED": ("the server is a node of a cluster", _SAY_CLUSTER),
+    "ASK": ("the server is a node of a cluster", _SAY_CLUSTER),
+    "CROSSSLOT": ("the server is a node of a cluster", _SAY_CLUSTER),
     "MISCONF": ("the server cannot save its data and refuses to write", "Look at the server's log and disk"),
     "NOREPLICAS": ("the server has too few replicas in reach and refuses to write", "It is asked again"),
     "BUSY": ("the server is busy with a script of somebody", "It is asked again; SCRIPT KILL on the server ends it"),
@@ -33,12 +36,27 @@ _MEANS = {
         "Give its access list what the documentation of the store names",
     ),
 }
-_GONE = frozenset({"READONLY", "UNBLOCKED", "NOAUTH", "MASTERDOWN"})
+_MOVING = frozenset({"ASK", "TRYAGAIN"})
+_MOVED = ("the keys of this app are at another node of the cluster", "It is looked up again")
+_BEING_MOVED = ("the cluster is moving the keys of this app to another node", "It is asked again until they are there")
+_FOREIGN = "Script attempted to access a non local key"
+_CODES = {
+    "NoPermissionError": "NOPERM", "BusyLoadingError": "LOADING", "MasterDownError": "MASTERDOWN",
+    "ClusterDownError": "CLUSTERDOWN",
+}  # fmt: skip
+"""Which code redis-py's exceptions stand for."""
+_GONE = frozenset({"READONLY", "UNBLOCKED", "NOAUTH", "MASTERDOWN", "MOVED", "ASK", "CLUSTERDOWN"})
 """After these another server may be the right one: the connection is made anew."""
+
+
+_PASSING = frozenset("LOADING MASTERDOWN CLUSTERDOWN TRYAGAIN READONLY UNBLOCKED BUSY NOREPLICAS".split())
+"""These end by themselves."""
 
 
 def code_of(said: str) -> str:
     """The code at the front of a server's error, or within that of a script."""
+    if _FOREIGN in said:
+        return "TRYAGAIN"
     found = _WRAPPED.search(said)
     return found[1] if found else said.partition(" ")[0]
 
@@ -51,22 +69,29 @@ def wants_new_connection(code: str) -> bool:
 def refused(store: str, said: str) -> StoreUnavailable:
     """The server answered a command with an error."""
     code = code_of(said)
+    if code in _MOVING or (code == "MOVED" and "+cluster:" in store):
+        reason, advice = _MOVED if code == "MOVED" else _BEING_MOVED
+        return StoreUnavailable(store, f"{reason} ({code})", advice, passing=code in _PASSING)
     if code in _MEANS:
         reason, advice = _MEANS[code]
-        return StoreUnavailable(store, f"{reason} ({code})", advice)
+        return StoreUnavailable(store, f"{reason} ({code})", advice, passing=code in _PASSING)
     if "max number of clients" in said:
-        return StoreUnavailable(store, "the server has as many clients as it allows", "Raise its maxclients")
+        return StoreUnavailable(
+            store, "the server has as many clients as it allows", "Raise its maxclients", passing=True
+        )
     return StoreUnavailable(store, f"the server refused a command: {said}")
 
 
 def lost(store: str, error: Exception | None) -> StoreUnavailable:
     """The connection ended while calls were waiting: what was sent may have happened."""
-    return StoreUnavailable(store, f"the connection was lost ({error or 'closed by the server'})")
+    return StoreUnavailable(store, f"the connection was lost ({error or 'closed by the server'})", passing=True)
 
 
 def silent(store: str, seconds: float) -> StoreUnavailable:
     """The server holds the connection and says nothing."""
-    return StoreUnavailable(store, f"it did not answer within {seconds:g} s")
+    # A server that speaks no TLS waits for the end of what it takes for a long line.
+    advice = "Check that it speaks TLS at that port" if store.startswith(_WITH_TLS) else ""
+    return StoreUnavailable(store, f"it did not answer within {seconds:g} s", advice, passing=True)
 
 
 def closed(store: str) -> StoreUnavailable:
@@ -74,19 +99,29 @@ def closed(store: str) -> StoreUnavailable:
     return StoreUnavailable(store, "it was closed by this process")
 
 
-def unreachable(store: str, error: Exception, secret: str | None) -> StoreUnavailable:
-    """No connection can be made."""
+def unreachable(store: str, error: Exception, *secrets: str | None) -> StoreUnavailable:
+    """No connection can be made. None of the secrets is repeated."""
     said = str(error).rstrip(".") or type(error).__name__
-    if secret:
-        said = said.replace(secret, "***")
-    if "max number of clients" in said:
+    for secret in secrets:
+        if secret:
+            said = said.replace(secret, "***")
+    code = _code_in_handshake(error)
+    if code in _MEANS:
+        return refused(store, f"{code} {said}")
+    if code_of(said) in _MEANS or "max number of clients" in said:
         return refused(store, said)
-    # redis-py turns the codes of the handshake into exceptions of its own.
+    if _UNTRUSTED in said:
+        advice = "Name its authority in the URL: ?ssl_ca_certs=/path/ca.pem"
+        return StoreUnavailable(store, f"its certificate is not trusted ({said})", advice)
+    advice = "Check the store's URL, and that the server runs"
+    if "reset by peer" in said and not store.startswith(_WITH_TLS):
+        advice += "; where it wants TLS, write rediss://"
+    return StoreUnavailable(store, f"it cannot be reached ({said})", advice, passing=True)
+
+
+def _code_in_handshake(error: Exception) -> str:
+    """redis-py turns the codes of the handshake into exceptions of its own, and knows more than one way to refuse."""
     kind = type(error).__name__
     if kind in ("AuthenticationError", "AuthenticationWrongNumberOfArgsError"):
-        return refused(store, "WRONGPASS " + said)
-    if kind == "NoPermissionError":
-        return refused(store, "NOPERM " + said)
-    if kind == "BusyLoadingError":
-        return refused(store, "LOADING " + said)
-    return StoreUnavailable(store, f"it cannot be reached ({said})", "Check the store's URL, and that the server runs")
+        return "NOAUTH" if getattr(error, "status_code", None) == "NOAUTH" else "WRONGPASS"
+    return _CODES.get(kind, "")

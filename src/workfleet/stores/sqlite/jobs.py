@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workfleet.model.jobs import CancelAnswer, Claim, Enqueued, JobCounts, JobRecord, JobState
-from workfleet.model.outcome import Settlement
+from msgspec import Struct
+
+from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
+from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
@@ -16,8 +18,21 @@ from .finding import find_jobs
 from .keeping import asked_cancels, cancel_jobs, promote_jobs, retry_jobs
 from .lane import Step
 from .lanes import Lanes
-from .reading import count_jobs, get_jobs, job_logs, next_due
+from .reading import count_jobs, first_expiry, get_jobs, job_logs, next_due
 from .settling import report_run, settle_jobs
+
+
+class _Foreseen(Struct, frozen=True):
+    """What a claim that emptied its queues saw of `next_due_ms`: while nothing else was written here, asking again
+    would say the same. What others write wakes."""
+
+    write: int
+    queues: frozenset[str]
+    due_ms: int | None
+
+    def holds(self, queues: Sequence[str], lanes: Lanes) -> bool:
+        same = self.write == lanes.writes and self.queues == frozenset(queues)
+        return same and (self.due_ms is None or self.due_ms > lanes.now_ms())
 
 
 class SqliteJobs:
@@ -25,22 +40,29 @@ class SqliteJobs:
 
     def __init__(self, app: str, lanes: Lanes) -> None:
         self._app, self._lanes = app, lanes
+        self._foreseen: _Foreseen | None = None
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
         return await self._lanes.write(lambda step: add_jobs(step, self._app, jobs, call=call))
 
     async def claim(self, request: ClaimRequest) -> list[JobRecord]:
-        self._look(request)
-        return await self._lanes.write(lambda step: claim_jobs(step, self._app, request))
+        return (await self.settle((), request)).claimed
 
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
-        def operation(step: Step) -> Settled:
-            applied = settle_jobs(step, self._app, settlements)
-            return Settled(applied, [] if then is None else claim_jobs(step, self._app, then))
+        queues = () if then is None else tuple(want.queue for want in then.wants)
 
-        if then is not None:
-            self._look(then)
-        return await self._lanes.write(operation)
+        def operation(step: Step) -> tuple[Settled, _Foreseen | None]:
+            applied = settle_jobs(step, self._app, settlements)
+            claimed = [] if then is None else claim_jobs(step, self._app, then)
+            ahead = None
+            if then is not None and (then.total is None or len(claimed) < then.total):
+                ahead = _Foreseen(number, frozenset(queues), next_due(step, self._app, queues))
+            return Settled(applied, claimed), ahead
+
+        self._lanes.look(map(queue_topic, queues))
+        number = self._lanes.writes + 1
+        settled, self._foreseen = await self._lanes.write(operation)
+        return settled
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         return await self._lanes.write(lambda step: renew_claims(step, self._app, claims, lease_ms))
@@ -64,10 +86,27 @@ class SqliteJobs:
     async def logs(self, job_id: str) -> list[str]:
         return await self._lanes.read(lambda step: job_logs(step, self._app, job_id))
 
+    async def children(self, job_id: str) -> Children:
+        return Children()  # here are no flows
+
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
         return await self._lanes.read(lambda step: count_jobs(step, self._app, housekeeping=housekeeping))
 
+    async def expires_in_ms(self) -> int | None:
+        return await self._lanes.read(lambda step: first_expiry(step, self._app))
+
+    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
+        def operation(step: Step) -> int:
+            add_jobs(step, self._app, [job], call=None)
+            claimed = claim_jobs(step, self._app, request)
+            return sum(settle_jobs(step, self._app, [Settlement(record.claim, outcome) for record in claimed]))
+
+        return await self._lanes.write(operation)
+
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        foreseen, self._foreseen = self._foreseen, None
+        if foreseen is not None and foreseen.holds(queues, self._lanes):
+            return foreseen.due_ms
         return await self._lanes.read(lambda step: next_due(step, self._app, queues))
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
@@ -97,6 +136,3 @@ class SqliteJobs:
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
         return await self._lanes.wait(map(queue_topic, queues), timeout_ms)
-
-    def _look(self, request: ClaimRequest) -> None:
-        self._lanes.look(queue_topic(want.queue) for want in request.wants)

@@ -29,9 +29,16 @@ class Lanes:
         self._loop = asyncio.get_running_loop()
         self._writer = Lane(path, self._connect, kind="write", clock=clock, after=self._committed)
         self._reader: Lane | None = None
+        self.writes = 0
+        """Steps in the lane that writes so far."""
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        return self._clock.now_ms()
 
     async def write(self, operation: Callable[[Step], _T]) -> _T:
         """Run a step that may change something."""
+        self.writes += 1
         return await self._writer.run(operation)
 
     async def read(self, operation: Callable[[Step], _T]) -> _T:

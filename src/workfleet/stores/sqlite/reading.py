@@ -76,6 +76,12 @@ def next_due(step: Step, app: str, queues: Sequence[str]) -> int | None:
     return min(instants, default=None)
 
 
+def first_expiry(step: Step, app: str) -> int | None:
+    """In how many milliseconds the first lease of an active job ends. The meaning is `JobStore.expires_in_ms`'s."""
+    row = step.row("SELECT min(lease_until_ms) FROM wf_job INDEXED BY wf_job_active WHERE app = ? AND state = 3", app)
+    return None if row is None or row[0] is None else row[0] - step.now
+
+
 def _rate_instants(step: Step, queue: int, limits: QueueLimits) -> Iterator[int]:
     """When the rates let the ready jobs of each group start that they hold back now."""
     whole = rate_allows_ms(step, queue, "", limits.rate)

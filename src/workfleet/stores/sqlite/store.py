@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workfleet.ports.clock import Clock
 
+from .exam import SqliteExam
 from .fleet import SqliteFleet
 from .jobs import SqliteJobs
 from .keys import SqliteKeys
@@ -34,6 +35,7 @@ class SqliteStore:
         self.locks = SqliteLocks(app, lanes)
         self.keys = SqliteKeys(app, lanes)
         self.fleet = SqliteFleet(app, lanes)
+        self.exam = SqliteExam(path, lanes)
 
     @classmethod
     async def open(cls, path: Path, *, app: str, clock: Clock, create: bool) -> SqliteStore:

@@ -57,6 +57,15 @@ class TestRates:
         await clock.advance(600)
         assert await starts(store) == 1
 
+    async def test_a_start_is_counted_although_its_job_is_gone_and_another_has_its_id(self, store: Store) -> None:
+        await store.queues.set_limits({"q": THREE_A_SECOND})
+        given = []
+        for _ in range(5):
+            await add(store, 1)
+            given.append(await starts(store))
+            await store.jobs.delete(["j00"])
+        assert given == [1, 1, 1, 0, 0]
+
     async def test_the_full_rate_returns_after_a_burst_and_after_a_pause(
         self, store: Store, clock: ManualClock
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workfleet.model.jobs import JobCounts, JobState
+from workfleet.model.jobs import Children, JobCounts, JobState
 from workfleet.ports.stores import JobQuery, PruneRule, Store
 
 from .harness import FAILED, RAISED, ManualClock, claim, ended, ids, job, jobs, request
@@ -17,6 +17,10 @@ class TestReading:
         found = await store.jobs.get(["b", "nobody", "a", "b"])
         assert [record and record.id for record in found] == ["b", None, "a", "b"]
         assert await store.jobs.get([]) == []
+
+    async def test_a_job_that_is_in_no_flow_has_no_children(self, store: Store) -> None:
+        await store.jobs.enqueue(jobs("a"))
+        assert [await store.jobs.children(each) for each in ("a", "nobody")] == [Children(), Children()]
 
     async def test_find_lists_the_newest_first_by_creation_then_by_id(self, store: Store, clock: ManualClock) -> None:
         await store.jobs.enqueue(jobs("b c a"))

@@ -1,25 +1,3 @@
--- include: parts/claiming.lua
+-- include: parts/due.lua
 -- When there may be something to claim without a wake. Asked: queues. Returns the instant, or nothing.
-local soonest
-local function note(at) soonest = soonest and math.min(soonest, at) or at end
-
-local function note_rates(q)
-  local whole = free_ms(q, WHOLE)
-  local function of(group)
-    local own = free_ms(q, group)
-    if whole and own and math.max(whole, own) > now then note(math.max(whole, own)) end
-  end
-  if has_ready(q, '') then of('') end
-  for _, group in ipairs(call('ZRANGE', q.groups, 0, -1)) do of(group) end
-end
-
-for _, name in ipairs(asked.queues) do
-  local q = queue(name)
-  if not q.paused then
-    local first = call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')
-    if first[2] and tonumber(first[2]) < FAR then note(math.floor(tonumber(first[2]) / 4096)) end
-    ripen(q)
-    note_rates(q)
-  end
-end
-return soonest or false
+return due_of(asked.queues)

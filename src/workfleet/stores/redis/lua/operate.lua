@@ -1,4 +1,5 @@
 -- include: parts/ending.lua
+-- include: parts/scheduler.lua
 -- What an operator does to jobs. Asked: what (cancel, retry, promote, delete), ids; for cancel: failure (JSON), reason.
 -- Returns an answer for each id (cancel: a word; else 1 or 0), and the topics that woke.
 local FINISHED = { completed = true, failed = true }
@@ -16,7 +17,7 @@ function operations.cancel(job)
   end
   take_out(job, state, grouped)
   job.wf.code, job.wf.failure = 'cancelled', asked.failure
-  finish(job, 'failed', 'failedReason', asked.reason)
+  finish(job, 'failed', asked.reason, 'failedReason', asked.reason)
   event(job.q, 'failed', job.id, 'failedReason', asked.reason, 'prev', state)
   return 'cancelled'
 end
@@ -24,7 +25,7 @@ end
 function operations.retry(job)
   if not job or state_of(job) ~= 'failed' then return 0 end
   local wf = job.wf
-  local holding = wf.key and holder(wf.key)
+  local holding = wf.key and holder(wf.key, job.q)
   if holding and holding ~= job.id then return 0 end
   ripen(job.q)
   call('ZREM', job.q.p .. 'failed', job.id)
@@ -37,6 +38,7 @@ function operations.retry(job)
   call('HDEL', job.key, 'processedOn', 'finishedOn', 'failedReason', 'returnvalue', 'progress', 'stc', 'pb')
   save(job, 'atm', 0, 'delay', 0)
   put(job, 'failed')
+  back_to_parent(job)
   wf_wake('queue ' .. job.q.name)
   return 1
 end
@@ -56,8 +58,8 @@ end
 function operations.delete(job)
   if not job then return 0 end
   local state, grouped = state_of(job)
-  if state == 'active' then return 0 end
-  discard(job, state, grouped)
+  if state == 'active' or runs_below(job.key, {}) or awaited_by(job.q, job.id) then return 0 end
+  discard_tree(job, state, grouped)
   return 1
 end
 

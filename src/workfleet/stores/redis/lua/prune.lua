@@ -1,74 +1,85 @@
 -- include: parts/claiming.lua
 -- include: parts/lock.lua
 -- Deletes finished jobs by rules and by their own, and what nobody needs any more: starts that no rate counts, claims
--- on jobs that other programs ended, expired locks. Asked: rules (state, age_ms, count, hk), limit. Returns how many.
-local doomed, listed = {}, {}
+-- on jobs that other programs ended, expired locks. Asked: rules (state, age_ms, count, hk), limit, most: how many to
+-- look at, from: where the last call ended (or nothing).
+-- Returns how many, and where it ended: nothing at the end; and the topics that woke.
+local count, left = 0, asked.most
+local PAGE = 100
 
--- A job that cannot be read stays.
-local function unreadable(q, id)
-  local job = load(q, id)
-  return job and (job.broken or job.wf.code == 'undecodable')
+-- Deletes one that is too old or one too many. One that cannot be read stays. Returns whether it is gone.
+local function pruned(q, state, key, id)
+  local job = call('ZSCORE', q.p .. state, id) and load(q, id)
+  if not job then
+    -- BullMQ has deleted it, or retried it.
+    call('ZREM', key, id)
+    return true
+  end
+  if job.broken or job.wf.code == 'undecodable' then return false end
+  discard(job, state, false, 'pruned')
+  count = count + 1
+  return true
 end
 
--- Those of a set that are too old or too many, the oldest first. `skip`: the ids of other classes.
-local function beyond(q, state, key, size, age, most, skip)
-  local too_many = most and math.max(size - most, 0) or 0
-  local before = age and now - age or -math.huge
-  local at, seen = 0, 0
-  while true do
-    local page = call('ZRANGE', key, at, at + 499, 'WITHSCORES')
-    if #page == 0 then return end
-    for i = 1, #page, 2 do
-      local id, ended = page[i], tonumber(page[i + 1])
-      if not skip or not skip(id) then
-        if seen >= too_many and ended >= before then return end
-        seen = seen + 1
-        if not listed[q.p .. id] and not unreadable(q, id) then
-          listed[q.p .. id] = true
-          doomed[#doomed + 1] = { q = q, id = id, state = state, key = key }
-          if #doomed >= asked.limit then return end
-        end
-      end
-    end
-    at = at + 500
-  end
-end
-
-local function classes_of(q)
-  local classes = {}
-  for _, text in ipairs(call('SMEMBERS', q.ours .. 'queue:kept')) do
-    local state, class = string.match(text, '^([^\n]*)\n(.*)$')
-    local key = kept(q, state, class)
-    local size = call('ZCARD', key)
-    if size == 0 then call('SREM', q.ours .. 'queue:kept', text)
-    else classes[#classes + 1] = { state = state, class = class, key = key, size = size } end
-  end
-  return classes
-end
-
-local function by_rule(q, rule, classes)
-  local key = q.p .. rule.state
-  if rule.hk then
-    for _, it in ipairs(classes) do
-      if it.state == rule.state and it.class == 'house' then
-        beyond(q, rule.state, it.key, it.size, rule.age_ms, rule.count)
-      end
-    end
-    return
-  end
-  local size, others = call('ZCARD', key), {}
-  for _, it in ipairs(classes) do
-    if it.state == rule.state then
-      size = size - it.size
-      others[#others + 1] = it.key
-    end
-  end
-  beyond(q, rule.state, key, size, rule.age_ms, rule.count, function(id)
-    for _, other in ipairs(others) do
+-- Those of a set that are too old or too many, the oldest first. `others`: the sets of other classes, `at` and `seen`:
+-- how many stay, of all and of this class. Returns these two where there is more to look at.
+local function beyond(q, it, at, seen)
+  local size = call('ZCARD', it.key)
+  for _, other in ipairs(it.others) do size = size - call('ZCARD', other) end
+  local too_many = it.most and math.max(size - it.most, 0) or 0
+  local before = it.age and now - it.age or -math.huge
+  local function is_other(id)
+    for _, other in ipairs(it.others) do
       if call('ZSCORE', other, id) then return true end
     end
-    return false
-  end)
+  end
+  while count < asked.limit do
+    local page = call('ZRANGE', it.key, at, at + PAGE - 1, 'WITHSCORES')
+    if #page == 0 then return nil end
+    for i = 1, #page, 2 do
+      if left <= 0 then return at, seen end
+      if count >= asked.limit then return nil end
+      left = left - 1
+      if is_other(page[i]) then at = at + 1
+      elseif seen >= too_many and tonumber(page[i + 1]) >= before then return nil
+      elseif pruned(q, it.state, it.key, page[i]) then too_many = too_many - 1
+      else at, seen = at + 1, seen + 1 end
+    end
+  end
+end
+
+-- What is to be looked at in a queue: a set each, with the rule that holds there.
+local function tasks_of(q)
+  local classes, tasks = {}, {}
+  local texts = call('SMEMBERS', q.ours .. 'queue:kept')
+  table.sort(texts)
+  for _, text in ipairs(texts) do
+    local state, class = string.match(text, '^([^\n]*)\n(.*)$')
+    local key = kept(q, state, class)
+    if call('EXISTS', key) == 0 then call('SREM', q.ours .. 'queue:kept', text)
+    else classes[#classes + 1] = { state = state, class = class, key = key } end
+  end
+  for _, rule in ipairs(asked.rules) do
+    local others = {}
+    for _, it in ipairs(classes) do
+      if it.state == rule.state then others[#others + 1] = it.key end
+    end
+    local key = rule.hk and kept(q, rule.state, 'house') or q.p .. rule.state
+    if rule.state == 'completed' or rule.state == 'failed' then
+      tasks[#tasks + 1] = {
+        state = rule.state, key = key, others = rule.hk and {} or others, age = rule.age_ms, most = rule.count,
+      }
+    end
+  end
+  for _, it in ipairs(classes) do
+    if it.class ~= 'house' then
+      local rule = cjson.decode(it.class)
+      tasks[#tasks + 1] = {
+        state = it.state, key = it.key, others = {}, age = number(rule.age_ms), most = number(rule.count),
+      }
+    end
+  end
+  return tasks
 end
 
 local function forget_starts(q, group)
@@ -77,18 +88,7 @@ local function forget_starts(q, group)
   else call('DEL', starts_of(q, group)) end
 end
 
-for name in pairs(known_queues()) do
-  local q = queue(name)
-  local classes = classes_of(q)
-  for _, rule in ipairs(asked.rules) do
-    if rule.state == 'completed' or rule.state == 'failed' then by_rule(q, rule, classes) end
-  end
-  for _, it in ipairs(classes) do
-    if it.class ~= 'house' then
-      local rule = cjson.decode(it.class)
-      beyond(q, it.state, it.key, it.size, number(rule.age_ms), number(rule.count))
-    end
-  end
+local function tidy(q)
   active_of(q)
   forget_starts(q, WHOLE)
   for _, group in ipairs(call('SMEMBERS', q.ours .. 'queue:rated')) do
@@ -97,19 +97,27 @@ for name in pairs(known_queues()) do
   end
 end
 
--- Where a BullMQ worker ended the job that they waited for, nobody has told them.
-for _, key in ipairs(call('SMEMBERS', base .. 'parked')) do unpark(key) end
-
-local count = 0
-for _, it in ipairs(doomed) do
-  local job = load(it.q, it.id)
-  if job then
-    discard(job, it.state)
-    count = count + 1
-  else
-    -- BullMQ has deleted it.
-    call('ZREM', it.key, it.id)
+local names, from = {}, asked.from or { '', 1, 0, 0 }
+for name in pairs(known_queues()) do names[#names + 1] = name end
+table.sort(names)
+for _, name in ipairs(names) do
+  if name >= from[1] then
+    local q = queue(name)
+    for i, it in ipairs(tasks_of(q)) do
+      local here = name == from[1]
+      if not here or i >= from[2] then
+        local again = here and i == from[2]
+        local at, seen = beyond(q, it, again and from[3] or 0, again and from[4] or 0)
+        if at then return { count, { name, i, at, seen }, wf_woken(ARGV[2], ARGV[3]) } end
+      end
+    end
+    tidy(q)
   end
 end
-while wf_sweep_locks(base .. 'locks', base .. 'lock_owners', now) == 100 do end
-return { count, wf_woken(ARGV[2], ARGV[3]) }
+
+-- Where a BullMQ worker ended the job that they waited for, nobody has told them.
+for _, key in ipairs(call('SRANDMEMBER', base .. 'parked', 100)) do unpark(key) end
+for _ = 1, 10 do
+  if wf_sweep_locks(base .. 'locks', base .. 'lock_owners', now) < 100 then break end
+end
+return { count, false, wf_woken(ARGV[2], ARGV[3]) }

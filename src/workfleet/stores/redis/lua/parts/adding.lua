@@ -25,6 +25,7 @@ local function insert(said, number)
   take_key(job)
   save(job, 'name', said.name, 'data', said.data, 'opts', said.opts, 'timestamp', now_text,
     'delay', math.max(due - now, 0), 'priority', said.priority)
+  if said.key then call('HSET', job.key, 'deid', said.key) end
   if said.hk then call('SADD', q.ours .. 'queue:house', said.id) end
   event(q, 'added', said.id, 'name', said.name)
   put(job)
@@ -65,7 +66,14 @@ end
 local function add(said, number, call_id, before, note, seen)
   local again = seen[said.id]
   local there = find(said.id)
-  if there then return there.id, not again and before.created[there.id] == there.wf.n and there.wf.n ~= nil, false end
+  if there then
+    local repeated = not again and before.created[there.id] == there.wf.n and there.wf.n ~= nil
+    if not repeated then
+      event(there.q, 'duplicated', there.id)
+      if there.q.name == said.queue then there.q.added = (there.q.added or 0) + 1 end
+    end
+    return there.id, repeated, false
+  end
   local took = took_by(said.id)
   if took then
     local name, id = string.match(took, '^([^\n]*)\n(.*)$')
@@ -73,14 +81,17 @@ local function add(said, number, call_id, before, note, seen)
     if there then return id, false, not again and call_id ~= nil and there.wf.bycall == call_id end
     call('HDEL', base .. 'replaced', said.id)
   end
-  local holding = said.key and holder(said.key)
+  local holding, at
+  if said.key then holding, at = holder(said.key, queue(said.queue)) end
   if not holding then
     insert(said, number)
     note.created[said.id] = number
     return said.id, true, false
   end
-  there = find(holding)
-  if said.conflict == 'keep' or not there or there.started or there.finished then return holding, false, false end
+  there = load(at, holding)
+  event(at, 'deduplicated', holding, 'deduplicationId', said.key, 'deduplicatedJobId', said.id)
+  local keeps = said.conflict == 'keep' or not there or there.started or there.finished or not there.wf.n
+  if keeps then return holding, false, false end
   replace(there, said, call_id)
   return holding, false, true
 end

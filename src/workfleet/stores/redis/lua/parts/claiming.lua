@@ -36,6 +36,11 @@ end
 local function free_ms(q, group)
   local limit, per = rate_of(q, group)
   if not limit then return now end
+  if group == WHOLE and tonumber(call('GET', q.p .. 'limiter') or 0) >= limit then
+    -- BullMQ's workers have used up the window, or one of them asked for a pause of so long.
+    local wait = call('PTTL', q.p .. 'limiter')
+    if wait > 0 then return now + wait end
+  end
   local starts = starts_of(q, group)
   -- A start at t is within every window that begins after t - per: the last such instant is t + per - 1.
   if call('ZCOUNT', starts, '(' .. (now - per), '+inf') < limit then return now end
@@ -94,16 +99,30 @@ local function next_turn(q)
   return (served and first_after(q, '(' .. served)) or (has_ready(q, '') and '') or first_after(q, '-')
 end
 
+-- The next ready job of a group. What another program took out of `delayed` waits elsewhere, or is gone.
+local function pop_of_group(q, group)
+  local ready = group_ready(q, group)
+  local member, id = call('ZRANGE', ready, 0, 0)[1], nil
+  while member and not id do
+    -- A place is 33 or 40 characters long: see `parts/job.lua`.
+    id = string.sub(member, string.sub(member, 1, 1) == '0' and 34 or 41)
+    if not stands(q, id) then
+      call('ZREM', ready, member)
+      member, id = call('ZRANGE', ready, 0, 0)[1], nil
+    end
+  end
+  if not id then
+    call('ZREM', q.groups, group)
+    return nil
+  end
+  out_of_group(q, { q = q, id = id, group = group }, member)
+  call('LPUSH', q.active, id)
+  return id
+end
+
 -- The id of the next ready job of a group; it is active from now on.
 local function pop(q, group)
-  if group ~= '' then
-    local member = call('ZRANGE', group_ready(q, group), 0, 0)[1]
-    -- A place is 33 or 40 characters long: see `parts/job.lua`.
-    local id = string.sub(member, string.sub(member, 1, 1) == '0' and 34 or 41)
-    out_of_group(q, { q = q, id = id, group = group }, member)
-    call('LPUSH', q.active, id)
-    return id
-  end
+  if group ~= '' then return pop_of_group(q, group) end
   local id = call('RPOPLPUSH', q.wait, q.active)
   if id then return id end
   id = call('ZPOPMIN', q.prioritized)[1]
@@ -114,10 +133,11 @@ local function pop(q, group)
   return id
 end
 
-local function note_start(q, group, member)
+local function note_start(q, group)
   local limit = rate_of(q, group)
   if not limit then return end
-  call('ZADD', starts_of(q, group), now, member)
+  -- Each start counts, also of a job that was deleted and came again since.
+  call('ZADD', starts_of(q, group), now, call('INCR', base .. 'number'))
   -- Old ones go with `prune`; never so many that it matters.
   call('ZREMRANGEBYRANK', starts_of(q, group), 0, -(limit + 10000))
   if group ~= WHOLE then call('SADD', q.ours .. 'queue:rated', group) end
@@ -132,15 +152,23 @@ local function start(q, id)
     return false
   end
   local text = fields[14]
+  if text and string.find(text, '"parked":true', 1, true) then
+    -- Another program has promoted it, and who it waits for goes on.
+    call('LREM', q.active, 1, id)
+    call('ZADD', q.delayed, FAR, id)
+    return false
+  end
   if text and string.find(text, '"key":', 1, true) and not fields[6] then
     local job = load(q, id)
     if job and job.wf.key then start_key(job) end
   end
   local group = text and string.find(text, '"group":', 1, true) and opened(text).group or ''
   local runs = (tonumber(fields[15]) or 0) + 1
-  local member = id .. '\n' .. fields[4] .. '\n' .. runs
-  note_start(q, WHOLE, member)
-  if group ~= '' then note_start(q, group, member) end
+  -- One that only fails takes nothing of a rate.
+  if not fields[16] then
+    note_start(q, WHOLE)
+    if group ~= '' then note_start(q, group) end
+  end
   call('HSET', key, 'processedOn', now_text, 'pb', asked.claim.worker, 'ats', runs)
   lock(q, id, asked.claim.token, asked.claim.lease_ms, asked.claim.worker, group)
   event(q, 'active', id, 'prev', 'waiting')
@@ -169,8 +197,8 @@ local function take(q)
     local group = ''
     if q.in_turns then group = next_turn(q) end
     local id = group and pop(q, group)
-    if not id then return nil end
-    local given = start(q, id)
+    if not id and (group or '') == '' then return nil end
+    local given = id and start(q, id)
     if given then return given end
   end
 end
@@ -190,9 +218,10 @@ local function held_by(token)
   local note = call('GET', base .. 'call:' .. token .. ':v')
   local rows = {}
   if not note then return rows end
-  for _, at in ipairs(cjson.decode(note)) do
-    local q = queue(at[1])
-    if holds_in(q, at[2], token) then rows[#rows + 1] = row(q, at[2]) end
+  local given = cmsgpack.unpack(note)
+  for i = 1, #given, 2 do
+    local q, id = queue(given[i]), given[i + 1]
+    if holds_in(q, id, token) then rows[#rows + 1] = row(q, id) end
   end
   return rows
 end
@@ -201,8 +230,8 @@ end
 local function remember(token, rows)
   if #rows == 0 then return end
   local note = {}
-  for i, given in ipairs(rows) do note[i] = { given[1], given[2] } end
-  call('SET', base .. 'call:' .. token .. ':v', cjson.encode(note), 'PX', math.max(NOTE_MS, asked.claim.lease_ms))
+  for i, given in ipairs(rows) do note[2 * i - 1], note[2 * i] = given[1], given[2] end
+  call('SET', base .. 'call:' .. token .. ':v', cmsgpack.pack(note), 'PX', math.max(NOTE_MS, asked.claim.lease_ms))
 end
 
 -- After a call: whose turn it is, the counters, the next waiter, and whether all is done.
@@ -213,24 +242,4 @@ local function leave(q)
   if q.ended and call('EXISTS', q.wait, q.active, q.prioritized) == 0 then
     call('XADD', q.events, 'MAXLEN', '~', q.max_events, '*', 'event', 'drained')
   end
-end
-
--- Claim for `asked.claim`: worker, token, lease_ms, total, wants ({queue, share, limit} each). Rows.
-local function claim()
-  local rows = held_by(asked.claim.token)
-  if #rows > 0 then return rows end
-  local given, total = {}, asked.claim.total or math.huge
-  for round = 2, 3 do
-    for i, want in ipairs(asked.claim.wants) do
-      given[i] = given[i] or 0
-      while given[i] < want[round] and #rows < total do
-        local one = take(queue(want[1]))
-        if not one then break end
-        given[i] = given[i] + 1
-        rows[#rows + 1] = one
-      end
-    end
-  end
-  remember(asked.claim.token, rows)
-  return rows
 end

@@ -1,8 +1,22 @@
--- include: parts/unique.lua
+-- include: parts/family.lua
+-- include: parts/metrics.lua
 -- How a job goes on after a run, and how it leaves.
+
+-- What BullMQ's options say of the retention of a job that another program has added, as a rule of ours.
+local function rule_in_options(job, state)
+  local fine, opts = pcall(cjson.decode, call('HGET', job.key, 'opts') or '')
+  local said = fine and type(opts) == 'table' and opts[state == 'completed' and 'removeOnComplete' or 'removeOnFail']
+  if said == true then said = { count = 0 } elseif type(said) == 'number' then said = { count = said } end
+  if type(said) ~= 'table' then return nil end
+  local age, count, rule = tonumber(said.age), tonumber(said.count), {}
+  if age then rule[1] = string.format('"age_ms":%.0f', age * 1000) end
+  if count and count >= 0 then rule[#rule + 1] = string.format('"count":%.0f', count) end
+  return #rule > 0 and '{' .. table.concat(rule, ',') .. '}' or nil
+end
 
 -- The class of a finished job with a rule of its own, nil of most: housekeeping, or its retention.
 local function class_of(job, state)
+  if not job.wf.n then return rule_in_options(job, state) end
   local rule = job.wf[state == 'completed' and 'keepc' or 'keepf']
   return rule or (job.wf.hk and 'house') or nil
 end
@@ -16,8 +30,8 @@ local function free_slot(q, group)
   end
 end
 
--- A job finishes: its key, and who is parked behind it, are free.
-local function finish(job, state, ...)
+-- A job finishes, with a result (JSON) or the reason of its failure: its key, and who waits for it, are free.
+local function finish(job, state, value, ...)
   job.wf.parked = nil
   save(job, 'finishedOn', now, ...)
   call('ZADD', job.q.p .. state, now, job.id)
@@ -26,11 +40,10 @@ local function finish(job, state, ...)
     call('SADD', job.q.ours .. 'queue:kept', state .. '\n' .. class)
     call('ZADD', kept(job.q, state, class), now, job.id)
   end
-  if job.deid then
-    local dedup = job.q.p .. 'de:' .. job.deid
-    if call('GET', dedup) == job.id and call('PTTL', dedup) == -1 then call('DEL', dedup) end
-  end
+  if state == 'failed' then call('HDEL', job.key, 'defa') end
+  close_dedup(job)
   close_key(job)
+  tell_parent(job, state, value)
 end
 
 local function unclass(job, state)
@@ -38,9 +51,11 @@ local function unclass(job, state)
   if class then call('ZREM', kept(job.q, state, class), job.id) end
 end
 
--- A job in any state but active is gone, with all that belongs to it.
-local function discard(job, state, grouped)
+-- A job in any state but active is gone, with all that belongs to it. `how`: 'pruned'; 'purged', which purges a parent
+-- in the same queue that waited for nobody else; nothing where it is deleted.
+local function discard(job, state, grouped, how)
   take_out(job, state, grouped)
+  if how ~= 'pruned' then forget_dedup(job) end
   if state == 'completed' or state == 'failed' then unclass(job, state)
   else close_key(job) end
   if job.wf.by then call('HDEL', base .. 'replaced', unpack(job.wf.by)) end
@@ -48,7 +63,23 @@ local function discard(job, state, grouped)
   local key = job.key
   call('DEL', key, key .. ':lock', key .. ':logs', key .. ':dependencies', key .. ':processed', key .. ':failed',
     key .. ':unsuccessful')
-  event(job.q, 'removed', job.id, 'prev', state)
+  event(job.q, 'removed', job.id, 'prev', state == 'waiting' and 'wait' or state)
+  local parent = leave_parent(job)
+  if not parent then return end
+  if how == 'purged' and parent.q == job.q then discard(parent, 'waiting-children', false, how)
+  else release(parent, true) end
+end
+
+-- A job is deleted, with all its children that nobody runs.
+local function discard_tree(job, state, grouped)
+  local children = children_of(job.key)
+  discard(job, state, grouped)
+  for _, key in ipairs(children) do
+    local child = job_at(key)
+    local at, in_group
+    if child then at, in_group = state_of(child) end
+    if child and at ~= 'active' then discard_tree(child, at, in_group) end
+  end
 end
 
 -- A failed or retried run, as BullMQ shows it: the message, and the newest tracebacks.
@@ -59,31 +90,6 @@ local function traces_with(job, trace)
   traces[#traces + 1] = trace
   while #traces > KEPT_TRACES do table.remove(traces, 1) end
   return cjson.encode(traces)
-end
-
--- Whether a job that has now completed concerns nobody else: it ran for the first time, and has no key and no rules of
--- its own. Then what `ours` says is put into the text of its `wf`, which is neither read nor written as a whole.
-local SPECIAL = { '"key":', '"group":', '"keepc":', '"hk":', '"code":' }
-local function is_plain(wf)
-  for _, field in ipairs(SPECIAL) do
-    if string.find(wf, field, 1, true) then return false end
-  end
-  return string.find(wf, '^{"') ~= nil and string.find(wf, '}$') ~= nil
-end
-local function complete_plain(q, done)
-  if done.state ~= 'completed' or not done.result or done.reason or done.crashes then return false end
-  local key = q.p .. done.id
-  local f = call('HMGET', key, 'wf', 'atm', 'deid')
-  if not f[1] or f[2] or f[3] or not is_plain(f[1]) then return false end
-  if call('LREM', q.active, -1, done.id) == 0 then return false end
-  unlock(q, done.id)
-  free_slot(q, '')
-  call('HSET', key, 'wf', string.sub(f[1], 1, -2) .. ',' .. string.sub(done.ours, 2), 'finishedOn', now_text,
-    'atm', done.made, 'returnvalue', done.result)
-  call('ZADD', q.p .. 'completed', now_text, done.id)
-  event(q, 'completed', done.id, 'returnvalue', done.result, 'prev', 'active')
-  q.ended = true
-  return true
 end
 
 local HISTORY_LIMIT = 100
@@ -122,12 +128,18 @@ local function put_back(job, done)
   wf_wake('queue ' .. q.name)
 end
 
+-- As BullMQ: a job that says how often it may be tried, or nothing of it, and that was tried as often.
+local function note_exhausted(job, done)
+  local fine, opts = pcall(cjson.decode, call('HGET', job.key, 'opts') or '{}')
+  local attempts = fine and type(opts) == 'table' and tonumber(opts.attempts) or 0
+  if tonumber(done.made) >= attempts then event(job.q, 'retries-exhausted', job.id, 'attemptsMade', done.made) end
+end
+
 -- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
 -- failure, made, crashes, and `ours`: what `wf` says from now on (JSON: code, settled, failure, deferrals, suspicions,
 -- history with the attempt). Returns whether the claim holds, and whether this is a repeat.
 local function settle(done)
   local q = held_in(done.id, done.token, done.hint)
-  if q and complete_plain(q, done) then return true, false end
   local job = q and load(q, done.id)
   if not job or call('LREM', q.active, -1, job.id) == 0 then
     job = find(done.id, done.hint)
@@ -135,11 +147,17 @@ local function settle(done)
   end
   unlock(q, job.id)
   free_slot(q, job.group)
+  if done.state == 'completed' and may_be_barred then bar(job, done) end
   note_end(job.wf, done.ours)
   if done.state == 'completed' or done.state == 'failed' then
-    finish(job, done.state, unpack(shown_end(job, done)))
-    if done.state == 'failed' then event(q, 'failed', job.id, 'failedReason', done.reason or '', 'prev', 'active')
-    else event(q, 'completed', job.id, 'returnvalue', done.result or 'null', 'prev', 'active') end
+    finish(job, done.state, done.result or done.reason, unpack(shown_end(job, done)))
+    count_end(q, done.state, 1)
+    if done.state == 'failed' then
+      event(q, 'failed', job.id, 'failedReason', done.reason or '', 'prev', 'active')
+      note_exhausted(job, done)
+    else
+      event(q, 'completed', job.id, 'returnvalue', done.result or 'null', 'prev', 'active')
+    end
     q.ended = true
   else
     put_back(job, done)

@@ -7,7 +7,7 @@
 --   by (ids of newcomers) and bycall
 local SHOWN = {
   'name', 'data', 'opts', 'timestamp', 'priority', 'processedOn', 'finishedOn', 'progress', 'returnvalue',
-  'failedReason', 'atm', 'stc', 'pb', 'wf', 'ats',
+  'failedReason', 'atm', 'stc', 'pb', 'wf', 'ats', 'defa',
 }
 
 local TYPES = {
@@ -25,13 +25,14 @@ end
 -- A job, nil where there is none. `broken`: its `wf` cannot be read, and is left as it is.
 local function load(q, id)
   local key = q.p .. id
-  local f = call('HMGET', key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'atm', 'opts')
+  local f = call('HMGET', key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'atm', 'opts',
+    'parentKey')
   if not f[1] then return nil end
   local wf, broken = opened(f[5])
   local lifo = wf.lifo or (not wf.n and f[8] and string.find(f[8], '"lifo":true', 1, true) ~= nil)
   return {
     q = q, id = id, key = key, created = tonumber(f[1]), priority = tonumber(f[2]) or 0, started = f[3],
-    finished = f[4], deid = f[6], settled = f[7], wf = wf, broken = broken, lifo = lifo, group = wf.group or '',
+    finished = f[4], deid = f[6], settled = f[7], parent = f[9], wf = wf, broken = broken, lifo = lifo, group = wf.group or '',
   }
 end
 

@@ -1,4 +1,5 @@
 -- include: parts/job.lua
+-- include: parts/paused.lua
 -- The ready and the delayed jobs of a queue, in their order.
 
 local function mark(q)
@@ -25,25 +26,26 @@ end
 
 -- Into `wait`, which is served from its end: mostly to its head, else to where its place is.
 local function into_wait(q, id, mine)
+  local list = list_of(q)
   if q.newest and q.newest < mine then
     q.newest = mine
-    call('LPUSH', q.wait, id)
+    call('LPUSH', list, id)
     return
   end
-  local length = call('LLEN', q.wait)
-  local sooner = steps_before(length, function(at) return place_at(q, call('LINDEX', q.wait, at)) < mine end)
+  local length = call('LLEN', list)
+  local sooner = steps_before(length, function(at) return place_at(q, call('LINDEX', list, at)) < mine end)
   if sooner == 0 then
     q.newest = mine
-    call('LPUSH', q.wait, id)
+    call('LPUSH', list, id)
   elseif sooner == length then
-    call('RPUSH', q.wait, id)
+    call('RPUSH', list, id)
   elseif length - sooner <= 100 then
-    local popped = call('RPOP', q.wait, length - sooner)
+    local popped = call('RPOP', list, length - sooner)
     local again = { id }
     for i = #popped, 1, -1 do again[#again + 1] = popped[i] end
-    call('RPUSH', q.wait, unpack(again))
+    call('RPUSH', list, unpack(again))
   else
-    call('LINSERT', q.wait, 'BEFORE', call('LINDEX', q.wait, sooner), id)
+    call('LINSERT', list, 'BEFORE', call('LINDEX', list, sooner), id)
   end
 end
 
@@ -84,16 +86,17 @@ local function out_of_group(q, job, member)
   if call('EXISTS', ready) == 0 then call('ZREM', q.groups, job.group) end
 end
 
+-- Whether a job of a group's set is still ready there: another program may have taken it elsewhere, or deleted it.
+local function stands(q, id) return tonumber(call('ZSCORE', q.delayed, id) or 0) == FAR end
+
 local function into_delayed(q, job)
   local due = due_of(job)
   local low = due * 4096
   local last = call('ZREVRANGEBYSCORE', q.delayed, low + 4095, low, 'WITHSCORES', 'LIMIT', 0, 1)
   call('ZADD', q.delayed, last[2] and math.min(tonumber(last[2]) + 1, low + 4095) or low, job.id)
   if job.started then call('SADD', q.again, job.id) end
-  if not q.paused then
-    local first = call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')
-    call('ZADD', q.marker, math.floor(tonumber(first[2]) / 4096), '1')
-  end
+  local first = call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')
+  call('ZADD', q.marker, math.floor(tonumber(first[2]) / 4096), '1')
 end
 
 -- A job is ready, at its place.
@@ -121,6 +124,13 @@ local function put(job, was)
   end
 end
 
+-- Looked for from the end that is nearer, which matters in a long list. Returns 1, 0 where it is not there.
+local function out_of_wait(q, job)
+  local length, from = call('LLEN', q.wait), 1
+  if length > 1000 and place_at(q, call('LINDEX', q.wait, math.floor(length / 2))) > place(job) then from = -1 end
+  return call('LREM', q.wait, from, job.id)
+end
+
 -- Out of wherever it waits.
 local function take_out(job, state, grouped)
   local q = job.q
@@ -128,7 +138,8 @@ local function take_out(job, state, grouped)
   elseif state == 'delayed' then
     call('ZREM', q.delayed, job.id)
     call('SREM', q.again, job.id)
-  elseif state == 'waiting' then call('LREM', q.wait, 1, job.id)
+  elseif state == 'waiting' then
+    if out_of_wait(q, job) == 0 then call('LREM', paused_list(q), 1, job.id) end
   else call('ZREM', q.p .. state, job.id) end
 end
 

@@ -1,44 +1,64 @@
 -- include: parts/claiming.lua
--- Every job of a queue in some states.
+-- The jobs of a queue, page by page, so that no call looks at many: a caller goes on where the last one ended.
 
-local SETS = {
-  prioritized = 'prioritized', completed = 'completed', failed = 'failed', ['waiting-children'] = 'waiting-children',
+-- Where jobs are: the key, and the state of most there. Active ones come twice: one that goes back while the others are
+-- read is not missed.
+local PLACES = {
+  { 'active', 'active' }, { 'wait', 'waiting' }, { 'paused', 'waiting' }, { 'prioritized', 'prioritized' }, { 'delayed', 'delayed' },
+  { 'active', 'active' }, { 'waiting-children', 'waiting-children' }, { 'completed', 'completed' },
+  { 'failed', 'failed' },
 }
-
--- Calls `each(id, state, grouped)` for every job of a queue in one of the states (a set), or in any.
-local function every(q, states, each)
-  local function wanted(state) return not states or states[state] end
-  if wanted('waiting') then
-    for _, id in ipairs(call('LRANGE', q.wait, 0, -1)) do each(id, 'waiting') end
-  end
-  if wanted('active') then
-    for _, id in ipairs(call('LRANGE', q.active, 0, -1)) do each(id, 'active') end
-  end
-  for state, suffix in pairs(SETS) do
-    if wanted(state) then
-      for _, id in ipairs(call('ZRANGE', q.p .. suffix, 0, -1)) do each(id, state) end
-    end
-  end
-  local grouped = {}
-  for _, group in ipairs(call('ZRANGE', q.groups, 0, -1)) do
-    for _, member in ipairs(call('ZRANGE', group_ready(q, group), 0, -1)) do
-      local kind = string.sub(member, 1, 1)
-      local id = string.sub(member, kind == '0' and 34 or 41)
-      local state = (kind == '0' or string.sub(member, 2, 8) == '0000000') and 'waiting' or 'prioritized'
-      grouped[id] = true
-      if wanted(state) then each(id, state, true) end
-    end
-  end
-  if wanted('delayed') then
-    for _, id in ipairs(call('ZRANGE', q.delayed, 0, -1)) do
-      if not grouped[id] then each(id, 'delayed') end
-    end
-  end
-end
 
 local function set_of(list)
   if not list then return nil end
   local set = {}
   for _, value in ipairs(list) do set[value] = true end
   return set
+end
+
+local function reversed(list)
+  local turned = {}
+  for i = #list, 1, -1 do turned[#turned + 1] = list[i] end
+  return turned
+end
+
+-- Ready jobs of groups are in `delayed` as well, beyond all others.
+local function is_wanted(q, place, states)
+  if not states or states[place[2]] then return true end
+  return place[1] == 'delayed' and (states.waiting or states.prioritized) and call('EXISTS', q.groups) == 1
+end
+
+-- The state of a job in `delayed` that waits for something else than its time; the second value as of `state_of`.
+local function held_back(q, id)
+  local job = load(q, id)
+  if not job or job.group == '' or job.wf.parked then return 'delayed', false end
+  return job.priority > 0 and 'prioritized' or 'waiting', true
+end
+
+-- So many entries of a place from one on: from its newer end; or where `oldest`, from the end that is served. Returns
+-- {id, state, grouped} of each that is wanted, and how many were looked at.
+local function page(q, place, states, at, most, oldest)
+  local key, found = q.p .. place[1], {}
+  if place[2] == 'waiting' or place[2] == 'active' then
+    local ids
+    if oldest then ids = reversed(call('LRANGE', key, -(at + most), -(at + 1)))
+    else ids = call('LRANGE', key, at, at + most - 1) end
+    for i, id in ipairs(ids) do found[i] = { id, place[2], false } end
+    return found, #ids
+  end
+  local all_wanted = not states or states[place[2]]
+  local entries
+  if oldest then
+    local first = all_wanted and 0 or call('ZCOUNT', key, '-inf', '(' .. string.format('%.0f', FAR))
+    entries = call('ZRANGE', key, first + at, first + at + most - 1, 'WITHSCORES')
+  else
+    entries = call('ZREVRANGE', key, at, at + most - 1, 'WITHSCORES')
+  end
+  for i = 1, #entries, 2 do
+    local id, state, grouped = entries[i], place[2], false
+    if place[1] == 'delayed' and tonumber(entries[i + 1]) == FAR then state, grouped = held_back(q, id)
+    elseif not all_wanted then return found, 0 end
+    if not states or states[state] then found[#found + 1] = { id, state, grouped } end
+  end
+  return found, #entries / 2
 end

@@ -6,7 +6,7 @@
 --      6: what is asked, as MessagePack.
 -- Keys of the app, all beginning with ARGV 5:
 --   number         the last number given to a job, in the order of enqueueing
---   hold:<key>:v   who holds a unique key: "<until, 0 without a window> <id>"
+--   hold:<key>:v   who holds a unique key: "<until, 0 without a window> <queue>\n<id>"
 --   key:<key>:v    the unfinished jobs with that unique key, a hash: id -> queue
 --   parked         unique keys behind which jobs may be parked
 --   replaced       newcomers whose payload a job took, a hash: id -> "<queue>\n<id>"
@@ -29,18 +29,19 @@ local queues = {}
 --   queue:starts, group:<group>:starts   when jobs started, where a rate asks; queue:rated  the groups that have one
 --   queue:house    the housekeeping jobs; queue:again  delayed jobs that ran before
 --   queue:kept     classes of finished jobs with a rule of their own: "<state>\n<class>"; kept:<class>:ids  these jobs
-local function queue(name)
+-- `p`: of another prefix; then its name is its whole key.
+local function queue(name, p)
   local q = queues[name]
   if q then return q end
-  local p = prefix .. name .. ':'
-  local meta = call('HMGET', p .. 'meta', 'paused', 'concurrency', 'max', 'duration', 'opts.maxLenEvents')
+  p = p or prefix .. name .. ':'
+  local meta = call('HMGET', p .. 'meta', 'paused', 'concurrency', 'max', 'duration', 'opts.maxLenEvents', 'version')
   if not meta[5] then meta[5] = 10000 end
   q = {
     name = name, p = p, ours = p .. 'wf:', wait = p .. 'wait', active = p .. 'active', delayed = p .. 'delayed',
     prioritized = p .. 'prioritized', events = p .. 'events', meta = p .. 'meta', marker = p .. 'marker',
     claims = p .. 'wf:queue:claims', groups = p .. 'wf:queue:groups', again = p .. 'wf:queue:again',
     paused = meta[1], concurrency = tonumber(meta[2]), max = tonumber(meta[3]), duration = tonumber(meta[4]),
-    max_events = meta[5],
+    max_events = meta[5], version = meta[6],
   }
   queues[name] = q
   return q

@@ -1,18 +1,27 @@
--- include: parts/line.lua
--- Unique keys: who holds one, and who waits for whom.
+-- include: parts/dedup.lua
+-- Unique keys: who holds one, and who waits for whom. For BullMQ the holder stands for a deduplication id, which is the
+-- key: who is refused because of it is told, and where somebody frees it there, it is free here.
 
 local function rule_of(job) return cjson.decode(job.wf.rule or '{}') end
 
--- The id of who holds a unique key now. What another program deleted or ended holds nothing.
-local function holder(key)
+-- The id of who holds a unique key now, and the queue. What another program deleted, ended or freed holds nothing.
+-- `at`: the queue of the newcomer, where a job of another program may stand for the key.
+local function holder(key, at)
   local text = call('GET', base .. 'hold:' .. key .. ':v')
-  if not text then return nil end
-  local till, id = string.match(text, '^(%d+) (.*)$')
-  if till ~= '0' then return tonumber(till) > now and id or nil end
-  local name = call('HGET', base .. 'key:' .. key .. ':v', id)
-  local there = name and load(queue(name), id)
-  if there and not there.finished then return id end
-  call('DEL', base .. 'hold:' .. key .. ':v')
+  if text then
+    local till, name, id = string.match(text, '^(%d+) ([^\n]*)\n(.*)$')
+    local q, held = queue(name), tonumber(till) > now
+    if till == '0' then
+      local there = load(q, id)
+      held = there and not there.finished
+    end
+    if call('GET', dedup(q, key)) == id then
+      if held then return id, q end
+      if q == at then return nil end
+    end
+    if till == '0' then call('DEL', base .. 'hold:' .. key .. ':v') end
+  end
+  return deduplicated_by(at, key), at
 end
 
 -- The unfinished jobs of a key. What another program deleted or ended is forgotten.
@@ -31,15 +40,27 @@ local function park(job)
   call('SADD', base .. 'parked', job.wf.key)
 end
 
+-- Who held a key in another queue before stands for it there no longer.
+local function forget_holder(key, q)
+  local name, id = string.match(call('GET', base .. 'hold:' .. key .. ':v') or '', '^%d+ ([^\n]*)\n(.*)$')
+  if not name or name == q.name then return end
+  local mark_there = dedup(queue(name), key)
+  if call('GET', mark_there) == id then call('DEL', mark_there) end
+end
+
 local function take_key(job)
   local key = job.wf.key
   if not key then return end
+  forget_holder(key, job.q)
   local rule = rule_of(job)
   local window = rule.window_ms or 0
+  local hold, said = base .. 'hold:' .. key .. ':v', job.q.name .. '\n' .. job.id
   if window > 0 then
-    call('SET', base .. 'hold:' .. key .. ':v', (now + window) .. ' ' .. job.id, 'PX', window + SLACK_MS)
+    call('SET', hold, (now + window) .. ' ' .. said, 'PX', window + SLACK_MS)
+    call('SET', dedup(job.q, key), job.id, 'PX', window + SLACK_MS)
   else
-    call('SET', base .. 'hold:' .. key .. ':v', '0 ' .. job.id)
+    call('SET', hold, '0 ' .. said)
+    call('SET', dedup(job.q, key), job.id)
   end
   job.wf.parked = nil
   if rule.exclusive then
@@ -52,7 +73,8 @@ end
 
 local function leave_key(job)
   local hold = base .. 'hold:' .. job.wf.key .. ':v'
-  if call('GET', hold) == '0 ' .. job.id then call('DEL', hold) end
+  if call('GET', hold) == '0 ' .. job.q.name .. '\n' .. job.id then call('DEL', hold) end
+  leave_dedup(job, job.wf.key)
 end
 
 -- A job of a key starts for the first time: exclusive ones of the key wait for its end.
@@ -76,7 +98,7 @@ local function unpark(key)
     if other.wf.parked and (not first or other.wf.n < first.wf.n) then first = other end
   end
   if first then
-    take_out(first, 'delayed')
+    take_out(first, state_of(first)) -- another program may have promoted it
     first.wf.parked = nil
     save(first)
     put(first, 'delayed')

@@ -1,7 +1,8 @@
 -- Tells other processes what changed, so that who waits there looks. A hint: it may be lost.
 -- wf_wake(topic) notes a topic: "queue <name>", "schedules", "cancels".
 -- wf_woken(channel, sender) publishes what was noted, once, and returns the topics, for the caller to wake its own process.
--- The message is the sender's id, then each topic on a line of its own. A sender does not hear itself.
+-- The message is the sender's id, then each topic on a line of its own. A sender does not hear itself. Queues are not
+-- published: their marker wakes one who waits for them, not all.
 local wf_topics, wf_noted = {}, {}
 local function wf_wake(topic)
   if not wf_noted[topic] then
@@ -10,6 +11,10 @@ local function wf_wake(topic)
   end
 end
 local function wf_woken(channel, sender)
-  if #wf_topics > 0 then redis.call('PUBLISH', channel, sender .. '\n' .. table.concat(wf_topics, '\n')) end
+  local told = { sender }
+  for _, topic in ipairs(wf_topics) do
+    if string.sub(topic, 1, 6) ~= 'queue ' then told[#told + 1] = topic end
+  end
+  if #told > 1 then redis.call('PUBLISH', channel, table.concat(told, '\n')) end
   return wf_topics
 end

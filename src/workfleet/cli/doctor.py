@@ -1,0 +1,84 @@
+"""`workfleet doctor`: whether the store and the fleet are what they should be, and what to do where they are not."""
+
+from __future__ import annotations
+
+import click
+
+from ..app.client import Client
+from ..errors import StoreUnavailable
+from ..ports.exam import Finding
+from ..settings.store import shown_store
+from .options import Where, app_argument, json_option
+from .output import plain, write, write_json
+from .project import Target, target_of, with_client
+from .queues import all_queues
+from .worker_state import lives_of
+
+_SIGNS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
+
+
+@click.command("doctor")
+@json_option
+@app_argument
+def doctor(*, where: Where, as_json: bool) -> int:
+    """Look at the store and the fleet: can it be written to, what would a crash or a failover lose, do clocks agree,
+    does anybody listen to every queue, who else works on them.
+
+    Exits 1 when something is wrong, 3 when the store cannot be used; warnings do not fail it.
+
+    \b
+    Examples:
+      workfleet doctor app.py
+      workfleet doctor --json | jq 'select(.level != "ok")'
+    """
+    target = target_of(where)
+    findings = [Finding("settings", "warning", warning) for warning in target.loaded.warnings]
+    code = 0
+    try:
+        findings += with_client(target, lambda client: _look(client, target))
+    except StoreUnavailable as error:
+        findings.append(Finding("store", "problem", f"{error.store}: {error.reason}", error.advice))
+        code = StoreUnavailable.exit_code
+    for finding in findings:
+        if as_json:
+            document = {"check": finding.check, "level": finding.level, "said": finding.said, "advice": finding.advice}
+            write_json(document)
+        else:
+            _write(finding)
+    return code or int(any(finding.level == "problem" for finding in findings))
+
+
+async def _look(client: Client, target: Target) -> list[Finding]:
+    store = await client.session.store()
+    return [
+        Finding("store", "ok", f"{shown_store(store.url)} answers"),
+        *await store.exam.findings(),
+        *await _fleet(client, target),
+    ]
+
+
+async def _fleet(client: Client, target: Target) -> list[Finding]:
+    """Whether workers live, and listen to every queue that has something to do."""
+    store = await client.session.store()
+    now = await store.now_ms()
+    lives = lives_of(await store.fleet.workers(), now)
+    strangers = await store.exam.strangers()
+    silent = [str(life) for life in lives if not life.works]
+    working = [life for life in lives if life.works]
+    found = [Finding("workers", "ok" if working else "warning", f"{len(working)} work" if working else "none works")]
+    if silent:
+        advice = "The jobs of dead workers run again by themselves; their records go after a day"
+        found.append(Finding("workers", "warning", f"nothing is heard of {', '.join(silent)}", advice))
+    listened = {queue for life in working for queue in life.record.queues} | strangers.keys()
+    for info in await all_queues(client, target):
+        ready = info.counts.waiting + info.counts.prioritized
+        if ready and info.name not in listened:
+            said = f"{ready} jobs wait on queue {info.name!r}, to which nobody listens"
+            found.append(Finding("queues", "warning", said, "Start a worker that does"))
+    return found
+
+
+def _write(finding: Finding) -> None:
+    write(f"{_SIGNS[finding.level]}  {plain(finding.check)}: {plain(finding.said)}")
+    if finding.advice:
+        write(f"         {plain(finding.advice)}")

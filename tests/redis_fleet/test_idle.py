@@ -1,0 +1,66 @@
+"""What an idle worker sends to the server: at most 30 calls of the store a minute with one queue."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.running import start, until
+from tests.stores.redis.servers import Server
+from workfleet.stores.redis import scripts
+from workfleet.stores.redis.scripts import Script
+
+PROGRAM = """
+from workfleet import App, Job
+
+app = App("idle")
+
+
+@app.handler("work", queue="work")
+async def work(job: Job[int]) -> int:
+    return job.data
+"""
+_LUA = Path(scripts.__file__).with_name("lua")
+_SECONDS = 60
+_WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+
+
+def sent(server: Server, seconds: float) -> Counter[str]:
+    """The commands that clients send meanwhile; what scripts run is not among them."""
+    heard = b""
+    with socket.create_connection(("127.0.0.1", server.port)) as watching:
+        watching.sendall(b"MONITOR\r\n")
+        watching.settimeout(0.5)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                heard += watching.recv(65_536)
+            except TimeoutError:
+                continue
+    lines = [line for line in heard.splitlines() if b" lua]" not in line and b'"' in line]
+    names = {Script.load(path.stem).sha: path.stem for path in _LUA.glob("*.lua")}
+    words = [[word.decode() for word in _WORD.findall(line)[:2]] for line in lines]
+    return Counter(names.get(first[-1], first[0]) for first in words)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(240)
+def test_an_idle_worker_sends_few_commands(own_server: Server, tmp_path: Path) -> None:
+    own_server.start()
+    (tmp_path / "idle.py").write_text(PROGRAM)
+    running = start(tmp_path, program=tmp_path / "idle.py", store=own_server.url, heartbeat_enabled="false")
+    until(lambda: "listening to" in running.log(), "the worker is ready")
+    time.sleep(8)  # what a start asks once is over
+    found = sent(own_server, _SECONDS)
+    # Signs of life of connections, waiting pops, and the text of a script that runs for the first time are no calls.
+    calls = {name: number for name, number in found.items() if name not in ("PING", "BZPOPMIN", "EVAL")}
+    assert sum(calls.values()) <= 30, calls
+    assert found.total() <= 38, dict(found)
+    assert calls["round_trip"] in (5, 6, 7)
+    running.process.terminate()
+    assert running.wait() == 0

@@ -180,11 +180,13 @@ def test_the_benches_and_peers_of_the_project() -> None:
         "enqueue-redis",
         "latency-redis",
         "idle-redis",
+        "scheduler",
     }
     for peer in peers.values():
         assert set(peer.subjects) <= set(benches), peer.name
     assert "huey-sqlite" in names_beside(benches["throughput-sqlite"], peers.values())
     assert names_beside(benches["startup"], peers.values()) == ("bare-python",)
+    assert names_beside(benches["scheduler"], peers.values()) == ("apscheduler", "croniter", "cronsim")
     on_redis = "ardiq arq bullmq-node bullmq-python celery dramatiq huey-redis rq saq streaq taskiq"
     assert sorted(names_beside(benches["throughput-redis"], peers.values())) == on_redis.split()
     for name in ("enqueue-redis", "latency-redis", "idle-redis"):

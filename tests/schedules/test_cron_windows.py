@@ -12,7 +12,7 @@ import pytest
 from workfleet.model.cron import Cron, Zone
 from workfleet.model.cron.parse import parse
 
-EDGE = 105 << 24  # the start of a window, in 2025, on a whole minute
+EDGE = 45 << 25  # the start of a window, in 2017, on a whole minute
 HOUR = 3_600
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

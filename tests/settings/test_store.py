@@ -8,7 +8,7 @@ import pytest
 
 from tests.settings.conftest import Project
 from workfleet.settings import default_store, sqlite_path, sqlite_url, store_scheme
-from workfleet.stores.open import split_prefix
+from workfleet.stores.open import split_options
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,10 @@ def test_the_command_line_is_above_redis_enabled_and_the_code_below(project: Pro
 
 def test_the_prefix_of_queues_is_part_of_a_redis_store_only(project: Project) -> None:
     environ = {"WORKER_QUEUE_PREFIX": "{bull}:a b", "WORKER_STORE": "redis://:p%3F@h/1?ssl_check_hostname=false"}
+    environ["WORKER_QUEUE_METRICS"] = "14d"
     url = project.read(environ).store_url("shop")
-    assert split_prefix(url) == (environ["WORKER_STORE"], "{bull}:a b")
-    assert split_prefix(environ["WORKER_STORE"]) == (environ["WORKER_STORE"], None)
+    assert split_options(url) == (environ["WORKER_STORE"], {"queue_prefix": "{bull}:a b", "queue_metrics": "20160"})
+    assert split_options(environ["WORKER_STORE"]) == (environ["WORKER_STORE"], {})
     loaded = project.read({"WORKER_QUEUE_PREFIX": "bull"})
     assert loaded.store_url("shop").endswith("/.workfleet/shop.db")
     assert loaded.warnings == ("WORKER_QUEUE_PREFIX (environment) has no effect: only a Redis store has key names",)

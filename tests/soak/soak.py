@@ -86,6 +86,7 @@ async def soak(
         await _until_workers(store, SUPERVISORS * workers)
         arguments = [str(folder), url, str(queues), str(jobs), str(seconds), str(seed)]
         producer = subprocess.Popen([sys.executable, "-m", "tests.soak.producer", *arguments], cwd=ROOT)
+        await _until_fed(folder, producer)
         await _disturb(fleet, store, seconds, outages)
         code = await asyncio.to_thread(producer.wait, _DRAIN_WITHIN_S)
         await _drained(fleet, store)
@@ -120,6 +121,16 @@ async def _until_workers(store: Store, count: int) -> None:
     while len(await store.fleet.workers()) < count:
         if time.monotonic() > give_up:
             raise RuntimeError(f"the fleet did not come up within {_READY_WITHIN_S:.0f} s")
+        await asyncio.sleep(0.1)
+
+
+async def _until_fed(folder: Path, producer: subprocess.Popen[bytes]) -> None:
+    """Until the first job is acknowledged: a kill before would hit nobody at work."""
+    place = folder / "acknowledged"
+    give_up = time.monotonic() + _READY_WITHIN_S
+    while not place.exists() or not place.stat().st_size:
+        if time.monotonic() > give_up or producer.poll() is not None:
+            raise RuntimeError("the producer has fed nothing")
         await asyncio.sleep(0.1)
 
 

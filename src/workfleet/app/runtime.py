@@ -36,6 +36,7 @@ from workfleet.queues.runner import Runner
 from workfleet.schedules.process_local import ProcessLocalScheduler
 from workfleet.schedules.scheduler import Scheduler, anchored
 from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
+from workfleet.stores.open import is_redis
 from workfleet.supervision.board import Board
 from workfleet.supervision.identity import is_alive, own_identity
 from workfleet.supervision.service import Service, ServiceGroup
@@ -262,6 +263,7 @@ class Runtime:
             poll_ms=milliseconds(core.poll),
             clock=clock,
             publish=publish,
+            calls=2 if is_redis(self.store.url) else 1,
         )
 
     async def _make_services(self, table: HandlerTable, reaper: Reaper) -> None:

@@ -109,6 +109,9 @@ class Settings(BaseModel):
         None,
         description="What the keys of queues in Redis begin with; 'bull' shares them with Node; none: the app's name.",
     )
+    queue_metrics: Annotated[Duration, between("1m", "366d")] | None = Field(
+        None, description="Count what ends by the minute, for BullMQ's getMetrics, and keep it so long; none: do not."
+    )
     release: Text | None = Field(None, description="This release; none: the App's version.")
     processes: Annotated[Count, Field(le=1024)] = Field(1, description="Worker processes of one `run`.")
     queues: list[QueueName] | None = Field(

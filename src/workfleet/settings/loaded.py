@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from workfleet.errors import ConfigError, Problem
 from workfleet.model.setting import Setting
-from workfleet.stores.open import is_redis, with_prefix
+from workfleet.stores.open import METRICS, PREFIX, is_redis, with_options
 
 from .core import Settings
 from .expand import Expander
@@ -66,12 +67,15 @@ class Loaded:
 
     def store_url(self, app: str) -> str:
         """The store of an app of that name: the Redis of REDIS_* where that is enabled, else WORKER_STORE, else the
-        app's own file in the project. A Redis store's says the prefix of its queues too."""
+        app's own file in the project. A Redis store's says what holds for its queues too."""
         url = self._named_store()
         if url is None:
             return default_store(self.project, app)
-        prefix = self.core.queue_prefix
-        return with_prefix(url, prefix) if prefix is not None and is_redis(url) else url
+        prefix, kept = self.core.queue_prefix, self.core.queue_metrics
+        options = {} if prefix is None else {PREFIX: prefix}
+        if kept is not None:
+            options[METRICS] = str(kept // timedelta(minutes=1))
+        return with_options(url, options) if is_redis(url) else url
 
     @property
     def names_store(self) -> bool:

@@ -17,7 +17,7 @@ from .secrets import mask_url, shown
 
 _BOOL = TypeAdapter(bool)
 _ENABLED, _URL, _STORE = ("redis", "enabled"), ("redis", "url"), ("store",)
-_PREFIX = ("queue_prefix",)
+_ON_REDIS = {("queue_prefix",): "only a Redis store has key names", ("queue_metrics",): "only Redis keeps such counts"}
 
 
 def check_rules(values: Mapping[SettingPath, Given], findings: Findings) -> None:
@@ -41,8 +41,9 @@ def _check_store(values: Mapping[SettingPath, Given], findings: Findings) -> Non
         elif detail is not None and not _same_server(named, values):
             _contradict(detail, store, "with REDIS_ENABLED=true each names a Redis server", findings)
     on_redis = wanted or (named is not None and is_redis(named))
-    if (prefix := values.get(_PREFIX)) is not None and not on_redis:
-        findings.warn(f"{prefix.origin.name} ({prefix.origin}) has no effect: only a Redis store has key names")
+    for path, reason in _ON_REDIS.items():
+        if (given := values.get(path)) is not None and not on_redis:
+            findings.warn(f"{given.origin.name} ({given.origin}) has no effect: {reason}")
     if url is not None and url.origin.source > Source.CODE and not on_redis:
         findings.warn(
             f"{url.origin.name} ({url.origin}) is set and not used: REDIS_ENABLED=true or WORKER_STORE choose the store"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -12,7 +13,7 @@ from workfleet.ports.stores import Store
 MEMORY = "memory://"
 """A store that lives and dies with the process that opened it; nobody else can reach it."""
 
-PREFIX = "queue_prefix"
+PREFIX, METRICS = "queue_prefix", "queue_metrics"
 """The option of a Redis store's URL that names what the keys of its queues begin with."""
 
 _KNOWN = "memory://, sqlite:/// with an absolute path, such as sqlite:///var/lib/shop/shop.db, or redis://host:6379/0"
@@ -24,7 +25,8 @@ async def open_store(url: str, *, app: str, clock: Clock, create: bool) -> Store
     """Open an app's store.
 
     `memory://` gives a new one each time, `sqlite:///absolute/path` opens a file, `redis://…` and its like connect to a
-    server. With `?queue_prefix=…` the keys of queues there begin so, and are shared with programs that use BullMQ.
+    server. With `?queue_prefix=…` the keys of queues there begin so, and are shared with programs that use BullMQ;
+    with `?queue_metrics=<minutes>` what ends is counted for BullMQ's `getMetrics`.
     A SQLite file that does not exist is made when `create` is true. Store time is the server's, or else the clock's
     `now_ms`, which may be called from another thread. Raises `ConfigError` for a URL that names no store,
     `StoreUnavailable` when it cannot be opened.
@@ -51,8 +53,13 @@ async def _open_redis(url: str, app: str, clock: Clock) -> Store:
             raise
         message = 'a Redis store needs packages that are not installed: pip install "workfleet[redis]"'
         raise ConfigError(Problem("WORKER_STORE", message)) from None
-    place, prefix = split_prefix(url)
-    return await RedisStore.open(place, app=app, clock=clock, prefix=prefix)
+    place, said = split_options(url)
+    minutes = said.get(METRICS)
+    if minutes is not None and not minutes.isdecimal():
+        raise _wrong("redis", f"{METRICS} is a number of minutes")
+    return await RedisStore.open(
+        place, app=app, clock=clock, prefix=said.get(PREFIX), metrics_minutes=None if minutes is None else int(minutes)
+    )
 
 
 def is_redis(url: str) -> bool:
@@ -61,20 +68,21 @@ def is_redis(url: str) -> bool:
     return scheme.removesuffix("+sentinel").removesuffix("+cluster") in _REDIS
 
 
-def with_prefix(url: str, prefix: str) -> str:
-    """A Redis store's URL that says what the keys of its queues begin with."""
-    return f"{url}{'&' if '?' in url else '?'}{PREFIX}={quote(prefix, safe='')}"
+def with_options(url: str, options: Mapping[str, str]) -> str:
+    """A Redis store's URL that says what holds for its queues: `PREFIX` and `METRICS`."""
+    said = urlencode(options, quote_via=quote)
+    return f"{url}{'&' if '?' in url else '?'}{said}" if said else url
 
 
-def split_prefix(url: str) -> tuple[str, str | None]:
-    """A Redis store's URL without its `queue_prefix`, and that, if it says one."""
+def split_options(url: str) -> tuple[str, dict[str, str]]:
+    """A Redis store's URL without what it says of its queues, and that."""
     place, _, query = url.partition("?")
     options = parse_qsl(query, keep_blank_values=True)
-    prefix = dict(options).get(PREFIX)
-    if prefix is None:
-        return url, None
-    rest = urlencode([option for option in options if option[0] != PREFIX])
-    return f"{place}?{rest}" if rest else place, prefix
+    own = {name: value for name, value in options if name in (PREFIX, METRICS)}
+    if not own:
+        return url, {}
+    rest = urlencode([option for option in options if option[0] not in own])
+    return f"{place}?{rest}" if rest else place, own
 
 
 def _path(url: str) -> Path:

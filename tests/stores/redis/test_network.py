@@ -21,6 +21,7 @@ from workfleet.stores.redis.connection import Connection
 from workfleet.stores.redis.dialing import dialer
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import claim, ended, job, jobs
+from workfleet.testing.contracts.schedules import schedule
 
 MIB = 1 << 20
 
@@ -97,20 +98,20 @@ async def test_who_only_listens_notices_a_dead_network(proxy: Proxy, monkeypatch
     store = await RedisStore.open(proxy.url, app="shop", clock=SystemClock())
     other = await RedisStore.open(f"redis://127.0.0.1:{proxy._to}", app="shop", clock=SystemClock())
     try:
-        waiting = asyncio.create_task(store.jobs.wait(["q"], 60_000))
+        waiting = asyncio.create_task(store.schedules.wait(60_000))
         await asyncio.sleep(1)
         assert proxy.connections == 2, "a live network is not given up"
         proxy.silent = True
         await asyncio.sleep(0.05)
-        await other.jobs.enqueue(jobs("a"))
+        await other.schedules.merge([schedule("a")])
         async with asyncio.timeout(10):
             while proxy.connections == 2:
                 await asyncio.sleep(0.05)
         proxy.silent = False
         # The message is lost. Hearing again it looks again.
         assert await asyncio.wait_for(waiting, 20)
-        waiting = asyncio.create_task(store.jobs.wait(["other"], 60_000))
-        await other.jobs.enqueue([job("b", queue="other")])
+        waiting = asyncio.create_task(store.schedules.wait(60_000))
+        await other.schedules.merge([schedule("b")])
         assert await asyncio.wait_for(waiting, 20)
     finally:
         await store.close()

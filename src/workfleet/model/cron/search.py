@@ -64,7 +64,16 @@ class Cron:
 
     def next(self, after_ms: int) -> int | None:
         """The first instant after `after_ms`, or None when there is none before the year 2200."""
-        found = self._first_from(after_ms // 1000 + 1)
+        at = after_ms // 1000 + 1
+        if _FLOOR < at < _CEILING:
+            # Nearly always the answer lies in the span that holds `at`, away from its beginning and its end.
+            start, end, offset, seen, again = self.zone.at(at)
+            local = at + offset
+            if local >= seen and at >= start + 60:
+                found = self.pattern.first_from(local)
+                if found is not None and found < again and found < end + offset:
+                    return (found - offset) * 1000
+        found = self._first_from(at)
         return None if found is None else found * 1000
 
     def previous(self, before_ms: int) -> int | None:

@@ -1,6 +1,6 @@
 """Time zones as spans of constant offset: what a wall clock shows, which of it is repeated and which is left out.
 
-The spans come from asking zoneinfo for offsets, a window of 194 days at a time, so that no private format is read and
+The spans come from asking zoneinfo for offsets, a window of 388 days at a time, so that no private format is read and
 the whole of tzdata's future is covered. All values are whole seconds. Nothing here knows of cron.
 """
 
@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_S = 86_400
 
-_WINDOW_BITS = 24
-# Changes of the clock are at least 6.9 days apart in tzdata (1970 to 2100), so one look a day finds each of them.
-_PROBE_S = DAY_S
+_WINDOW_BITS = 25
+# Changes of the clock are at least 6.9 days apart in tzdata (1970 to 2100), so a look every four days finds each of them.
+_PROBE_S = 4 * DAY_S
 # More than the largest change of a clock (24 h: the date line), so that a window knows what its neighbours repeat.
 _MARGIN_S = 3 * DAY_S
 
@@ -75,7 +75,7 @@ class Zone:
         return (EPOCH + timedelta(seconds=instant)).astimezone(self._tz)
 
     def _offset(self, instant: int) -> int:
-        offset = self.local(instant).utcoffset()
+        offset = datetime.fromtimestamp(instant, self._tz).utcoffset()
         assert offset is not None  # every IANA zone has one
         return offset.days * DAY_S + offset.seconds
 
@@ -100,7 +100,7 @@ class Zone:
         """(instant, offset from then on), the first one at `low`."""
         offset = self._offset(low)
         found = [(low, offset)]
-        at = low
+        at = high if self._tz is UTC else low
         while at < high:
             probe = min(at + _PROBE_S, high)
             then = self._offset(probe)

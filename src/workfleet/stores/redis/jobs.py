@@ -28,7 +28,7 @@ from .scripts import Script
 from .session import Session
 
 _COUNTED = ("waiting", "prioritized", "delayed", "active", "completed", "failed", "waiting_children", "retrying")
-_DELETED_AT_ONCE, _OPERATED_AT_ONCE = 250, 100
+_DELETED_AT_ONCE, _OPERATED_AT_ONCE = 100, 100
 """How many jobs one call looks at, so that no other one waits for long."""
 
 

@@ -1,9 +1,10 @@
 """The next fires of many cron expressions in many zones, computed by any library: what is asked for, and how long it
-takes (processor time, which other work on the machine does not change). The standard library alone, because peers' programs import it in environments of their own.
+takes, in processor time, which other work on the machine hardly changes. The standard library alone, because peers'
+programs import it in environments of their own.
 
 A library gives `compiled`: from an expression and a zone to what it has parsed; and `walk`: from that to the next
 `count` fires after an instant, as the library itself gives them. Both are done for every pair; only `walk` is timed. It
-runs once before, with fewer fires, so that nobody's caches are cold."""
+runs once before, with few fires, so that nobody's caches are cold."""
 
 from __future__ import annotations
 

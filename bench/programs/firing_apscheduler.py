@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
+from importlib import import_module
+from typing import Any
 from zoneinfo import ZoneInfo
-
-from apscheduler.triggers.cron import CronTrigger
 
 from bench.programs.firing import START, measure
 
+CronTrigger: Any = import_module("apscheduler.triggers.cron").CronTrigger
 
-def compiled(expression: str, zone: str) -> CronTrigger:
+
+def compiled(expression: str, zone: str) -> Any:
     return CronTrigger.from_crontab(expression, timezone=ZoneInfo(zone))
 
 
-def walk(trigger: CronTrigger, count: int) -> list[datetime]:
+def walk(trigger: Any, count: int) -> list[datetime]:
     found: list[datetime] = []
     last: datetime | None = None
     for _ in range(count):

@@ -12,12 +12,10 @@ def compiled(expression: str, zone: str) -> Cron:
 
 def walk(cron: Cron, count: int) -> list[int]:
     found: list[int] = []
-    at: int | None = START_S * 1000
-    for _ in range(count):
-        at = cron.next(at)
-        if at is None:
-            break
+    at = cron.next(START_S * 1000)
+    while at is not None and len(found) < count:
         found.append(at)
+        at = cron.next(at)
     return found
 
 

@@ -186,7 +186,7 @@ def test_the_benches_and_peers_of_the_project() -> None:
         assert set(peer.subjects) <= set(benches), peer.name
     assert "huey-sqlite" in names_beside(benches["throughput-sqlite"], peers.values())
     assert names_beside(benches["startup"], peers.values()) == ("bare-python",)
-    assert names_beside(benches["scheduler"], peers.values()) == ("apscheduler", "croniter", "cronsim")
+    assert names_beside(benches["scheduler"], peers.values()) == ("cronsim", "croniter", "apscheduler")
     on_redis = "ardiq arq bullmq-node bullmq-python celery dramatiq huey-redis rq saq streaq taskiq"
     assert sorted(names_beside(benches["throughput-redis"], peers.values())) == on_redis.split()
     for name in ("enqueue-redis", "latency-redis", "idle-redis"):

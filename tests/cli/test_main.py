@@ -65,6 +65,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "config",
         "config show",
         "config check",
+        "cron",
         "bench",
         "version",
     }

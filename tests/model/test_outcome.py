@@ -100,6 +100,15 @@ def test_ten_thousand_attempts_stay_at_the_cap() -> None:
     assert exponential("1s", cap="10m", jitter="none").delay_ms(10_000, 0.0) == 600_000
 
 
+def test_a_share_of_a_wait_is_drawn() -> None:
+    """As BullMQ's jitter."""
+    half = exponential("1s", jitter=0.5)
+    assert [half.delay_ms(2, draw) for draw in (0.0, 0.5, 1.0)] == [1_000, 1_500, 2_000]
+    assert fixed("1s", jitter=0.25).delay_ms(1, 0.0) == 750
+    assert fixed("1s", jitter=0).delay_ms(1, 0.0) == 1_000
+    assert fixed("1s", jitter=1).delay_ms(1, 0.0) == 0
+
+
 def test_a_crash_limit_reached_in_company_fails_after_five_tries_apart() -> None:
     tries = [after("crashed", job(crashes=2, suspicions=n), in_company=True) for n in range(6)]
     assert [t.state for t in tries] == [JobState.DELAYED] * 5 + [JobState.FAILED]

@@ -138,8 +138,10 @@ def test_what_says_the_same_in_other_words_is_the_same() -> None:
         (lambda: backoff_of(len), "is a function, which no job can carry: give own_backoff(name)"),  # type: ignore[arg-type]
         (lambda: exponential(factor=0.5), "factor=0.5: each wait is 1 to 1,000 times the one before"),
         (lambda: exponential(factor=float("nan")), "factor=nan"),
-        (lambda: exponential(jitter="half"), "jitter='half': it is 'full' or 'none'"),  # type: ignore[arg-type]
+        (lambda: exponential(jitter="half"), "jitter='half': it is 'full', 'none', or a share"),  # type: ignore[arg-type]
         (lambda: fixed("1s", jitter=""), "jitter=''"),  # type: ignore[arg-type]
+        (lambda: fixed("1s", jitter=1.5), "jitter=1.5"),
+        (lambda: fixed("1s", jitter=True), "jitter=True"),
         (lambda: linear("1s", jitter=None), "jitter=None"),  # type: ignore[arg-type]
         (lambda: payload_bytes("x", "a lot"), "'a lot' is not a size"),
         (lambda: retry_rules(["ValueError"]), "retry=['ValueError']: it is waits by exception"),

@@ -95,6 +95,7 @@ async def test_a_deduplicated_job_frees_its_id_when_we_complete_it(node: NodeRoo
         ({"type": "fixed", "delay": 150}, [(150, 150), (150, 150)]),
         ({"type": "exponential", "delay": 100}, [(100, 100), (200, 200)]),
         ({"type": "fixed", "delay": 200, "jitter": 1}, [(0, 200), (0, 200)]),
+        ({"type": "fixed", "delay": 200, "jitter": 0.5}, [(100, 200), (100, 200)]),
         (80, [(80, 80), (80, 80)]),
         (None, [(0, 0), (0, 0)]),
     ],

@@ -19,17 +19,20 @@ NAMES = {
     "weekday": dict(zip("SUN MON TUE WED THU FRI SAT".split(), range(7), strict=True)),
 }
 RANGES = {"second": (0, 59), "minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 7)}
+FIELDS = tuple(RANGES)
+RANGES["year"] = (1970, 2199)
 
 
 class Oracle:
-    """One expression of five or six fields."""
+    """One expression of five, six or seven fields."""
 
     def __init__(self, expression: str) -> None:
         words = expression.split()
+        self.years = plain("year", words.pop()) if len(words) == 7 else None
         self.seconds_given = len(words) == 6
         if not self.seconds_given:
             words = ["0", *words]
-        self.text = dict(zip(RANGES, words, strict=True))
+        self.text = dict(zip(FIELDS, words, strict=True))
         self.sets = {name: plain(name, self.text[name]) for name in ("second", "minute", "hour", "month")}
         timed = [self.text["minute"], self.text["hour"]] + [self.text["second"]] * self.seconds_given
         self.fixed = not any(word.startswith("*") for word in timed)
@@ -40,7 +43,13 @@ class Oracle:
             at.second in sets["second"]
             and at.minute in sets["minute"]
             and at.hour in sets["hour"]
-            and at.month in sets["month"]
+            and self.day_matches(at)
+        )
+
+    def day_matches(self, at: date) -> bool:
+        return (
+            at.month in self.sets["month"]
+            and (self.years is None or at.year in self.years)
             and day_fits(self.text["day"], self.text["weekday"], at.year, at.month, at.day)
         )
 
@@ -100,6 +109,13 @@ def real(at: datetime, zone: str) -> list[int]:
 @lru_cache(maxsize=100_000)
 def local_at(zone: str, instant: int) -> datetime:
     return (EPOCH + timedelta(seconds=instant)).astimezone(ZoneInfo(zone))
+
+
+def local_offset(zone: str, instant: int) -> int:
+    """Seconds that the clock of a zone is ahead of UTC."""
+    offset = datetime.fromtimestamp(instant, ZoneInfo(zone)).utcoffset()
+    assert offset is not None
+    return round(offset.total_seconds())
 
 
 def plain(name: str, text: str) -> set[int]:

@@ -116,8 +116,8 @@ REFUSED = [
     ("0\u00a00 * * *", "expression", None, None, None, "4 fields"),
     ("1," * 2000 + "2 * * * *", "expression", None, None, None, "longer"),
     ("@reboot", "expression", None, None, None, "run_on_start"),
-    ("@Daily", "nickname", None, None, "@Daily", "no such nickname"),
-    ("@daily 0 0 * * *", "nickname", None, None, "@daily 0 0 * * *", "no such nickname"),
+    ("@Daily", "nickname", None, 1, "@Daily", "no such nickname"),
+    (" @daily 0 0 * * *", "nickname", None, 2, "@daily 0 0 * * *", "no such nickname"),
 ]
 
 
@@ -145,6 +145,31 @@ def test_the_message_as_a_whole() -> None:
     assert str(caught.value) == (
         "cron expression '0 3 * 13 *': month (field 4, column 7) '13': 13 is out of range (allowed: 1-12 or JAN-DEC)"
     )
+
+
+@pytest.mark.parametrize(
+    ("expression", "lines"),
+    [
+        ("0 3 * 13 *", ["  0 3 * 13 *", "        ^^"]),
+        ("0\t0 * * 1,FRY", ["  0 0 * * 1,FRY", "            ^^^"]),
+        ("1,,2 * * * *", ["  1,,2 * * * *", "  ^^^^"]),
+        ("@Daily", ["  @Daily", "  ^^^^^^"]),
+        (
+            f"{'5,' * 40}60 0 1 1,2,3,4,5,6,7,8,9,10,11,12 *",
+            ["  …5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,60 0 1 1,2,3,4,5,6,7,8,9,10,11…", f"{' ' * 43}^^"],
+        ),
+    ],
+)
+def test_the_wrong_piece_is_marked(expression: str, lines: list[str]) -> None:
+    with pytest.raises(CronError) as caught:
+        Cron.parse(expression)
+    assert caught.value.pointed().splitlines() == lines
+
+
+def test_what_has_no_single_place_is_not_marked() -> None:
+    with pytest.raises(CronError) as caught:
+        Cron.parse("* * * *")
+    assert caught.value.pointed() == ""
 
 
 def test_possible_dates_that_look_impossible() -> None:

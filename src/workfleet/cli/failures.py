@@ -28,10 +28,19 @@ def report(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, WorkfleetError):
         tell(f"Error: {error}")
+        _point(error)
         return error.exit_code
     hint = "" if debugging() else f" This is a fault of workfleet, not yours: {DEBUG}=1 shows where."
     tell(f"Error: {type(error).__name__}: {error}.{hint}")
     return 1
+
+
+def _point(error: WorkfleetError) -> None:
+    """The wrong part of a cron expression, with a mark below it."""
+    from ..model.cron.faults import CronError  # only when something failed
+
+    if isinstance(error, CronError) and error.column is not None:
+        tell(error.pointed())
 
 
 def debugging() -> bool:

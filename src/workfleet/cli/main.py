@@ -34,6 +34,7 @@ _COMMANDS = {
     "Project": {
         "init": ("init:init", "Make a small project that works."),
         "config": ("config:config", "Show and check the settings."),
+        "cron": ("cron:cron", "Explain a cron expression, and when it is due next."),
         "bench": ("bench:bench", "Measure the store."),
         "version": ("version:version", "Versions of what is installed."),
     },

@@ -15,7 +15,8 @@ from .durations import DurationLike, duration_ms
 from .names import plain_name
 
 Kind = Literal["fixed", "linear", "exponential", "own"]
-Jitter = Literal["full", "none"]
+Jitter = Literal["full", "none"] | float
+"""How much of a wait is drawn at random: all, nothing, or a share: 0.5 leaves half of it certain."""
 
 
 class Backoff(Struct, frozen=True):
@@ -44,7 +45,15 @@ class Backoff(Struct, frozen=True):
             # Beyond this many doublings every duration is above any cap; a larger power would only overflow.
             wait = round(self.first_ms * min(self.factor ** min(n - 1, 64), 2.0**64))
         wait = min(wait, self.cap_ms)
-        return wait if self.jitter == "none" else round(wait * draw)
+        share = self.drawn
+        return round(wait * (1 - share + share * draw)) if share else wait
+
+    @property
+    def drawn(self) -> float:
+        """The share of a wait that is drawn at random, from 0 to 1."""
+        if isinstance(self.jitter, str):
+            return 1.0 if self.jitter == "full" else 0.0
+        return self.jitter
 
 
 BackoffLike = Backoff | timedelta | str
@@ -82,10 +91,12 @@ def _factor(factor: object) -> float:
     return float(factor)
 
 
-def _jitter(jitter: Jitter) -> Jitter:
-    if jitter not in ("full", "none"):
-        raise ValueError(f"jitter={jitter!r}: it is 'full' or 'none'")
-    return jitter
+def _jitter(jitter: object) -> Jitter:
+    if jitter == "full" or jitter == "none":
+        return "full" if jitter == "full" else "none"
+    if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+        raise ValueError(f"jitter={jitter!r}: it is 'full', 'none', or a share from 0 to 1 such as 0.5")
+    return float(jitter)
 
 
 def exception_name(kind: type[BaseException]) -> str:

@@ -226,7 +226,7 @@ class JobStore(Protocol):
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
         """Delete jobs of a queue in these states, never active ones, in the order of their enqueueing, at most `limit`.
-        Returns how many."""
+        Where there are more than 100, a store may go state by state, and in several steps. Returns how many."""
         ...
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:

@@ -63,6 +63,7 @@ FIRST_AGAIN: dict[str, Call] = {
     "jobs.report": lambda s: s.store.jobs.report(s.claim("a"), progress=b"1", lines=["x", "y"], call="c"),
     "jobs.take_over": lambda s: s.store.jobs.take_over(TakeOver("reaper", "t1", 500)),
     "jobs.cancels": lambda s: s.store.jobs.cancels([s.claim("a"), s.claim("b")]),
+    "jobs.children": lambda s: s.store.jobs.children("a"),
     "jobs.get": lambda s: s.store.jobs.get(["a", "late", "nobody"]),
     "jobs.find": lambda s: s.store.jobs.find(JobQuery(limit=3)),
     "jobs.logs": lambda s: s.store.jobs.logs("b"),
@@ -92,7 +93,9 @@ AS_FOUND: dict[str, Call] = {
     "jobs.cancel": lambda s: s.store.jobs.cancel(["late", "a", "nobody"]),
     "jobs.promote": lambda s: s.store.jobs.promote(["late", "a"]),
     "jobs.delete": lambda s: s.store.jobs.delete(["late", "failed", "a"]),
-    "jobs.round_trip": lambda s: s.store.jobs.round_trip(job("r", queue="r"), request(token="t1", r=2), COMPLETED),
+    "jobs.round_trip": lambda s: s.store.jobs.round_trip(
+        job("r", queue="r"), request(token="t1", r=2), ended(s.claimed["a"]).outcome
+    ),
     "jobs.purge": lambda s: s.store.jobs.purge("q", [JobState.WAITING, JobState.FAILED]),
     "jobs.prune": lambda s: s.store.jobs.prune([PruneRule(JobState.FAILED, count=0)]),
     "queues.set_paused": lambda s: s.store.queues.set_paused("q", paused=True),
@@ -118,16 +121,17 @@ async def scene(proxy: Proxy, server: Server) -> AsyncIterator[Scene]:
     clock = ManualClock()
     store = await RedisStore.open(proxy.url, app="shop", clock=clock, test_now_ms=clock.now_ms)
     try:
-        await store.jobs.enqueue([*jobs("failed a b"), job("late", delay_ms=9_000)])
-        claimed = {each.id: each for each in await store.jobs.claim(request(3, token="t0", lease_ms=100))}
+        await store.jobs.enqueue([*jobs("failed a b"), job("late", delay_ms=900_000)])
+        claimed = {each.id: each for each in await store.jobs.claim(request(3, token="t0", lease_ms=60_000))}
         await store.jobs.settle([ended(claimed["failed"], FAILED)])
         await store.jobs.report(claimed["b"].claim, lines=["said"])
         await store.jobs.enqueue([*jobs("x y z"), job("first", unique_key="key")])
         await store.schedules.merge([schedule("s")])
-        await store.locks.acquire("held", "me", 60_000)
-        await store.keys.put_if_absent("k", b"v", 60_000)
+        await store.locks.acquire("held", "me", 900_000)
+        await store.keys.put_if_absent("k", b"v", 900_000)
         await store.fleet.register(WORKER)
-        await clock.advance(200)
+        # The leases are over. Long ones: keys of BullMQ's expire by the time of the machine.
+        await clock.advance(61_000)
         yield Scene(store, claimed)
     finally:
         await store.close()

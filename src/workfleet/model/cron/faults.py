@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from workfleet.errors import UsageError
 
+_BEFORE, _AFTER = 40, 30
+
 
 class CronError(UsageError, ValueError):
     """An expression or time zone that cannot be used.
@@ -34,3 +36,16 @@ class CronError(UsageError, ValueError):
         piece = f" {text!r}" if text is not None else ""
         rule = f" (allowed: {allowed})" if allowed else ""
         super().__init__(f"cron expression {expression!r}: {place}{piece}: {reason}{rule}")
+
+    def pointed(self) -> str:
+        """Two lines: the expression and, below its wrong piece, carets. Of a long one, what is near; "" where no single
+        place is to blame."""
+        if self.column is None:
+            return ""
+        # One column for each character, whatever a terminal makes of it.
+        shown = "".join(each if each.isprintable() else " " for each in self.expression)
+        first = max(self.column - 1 - _BEFORE, 0)
+        head, part = "…" if first else "", shown[first : self.column - 1 + _AFTER]
+        tail = "…" if self.column - 1 + _AFTER < len(shown) else ""
+        at = len(head) + self.column - 1 - first
+        return f"  {head}{part}{tail}\n  {' ' * at}{'^' * max(min(len(self.text or ''), _AFTER), 1)}"

@@ -177,7 +177,7 @@ class Field:
         if match is None or self.kind.hash_high is None:
             self.fail(item, "H is written H, H/15, H(1-5) or H(0-29)/10, and not in the year")
         if self.hash_name is None:
-            self.fail(item, "H spreads by a name, and none was given")
+            self.fail(item, "H spreads by the schedule's name, and none was given (--name on the command line)")
         inside, step_text = match.groups()
         low, high = self.kind.low, self.kind.hash_high
         if inside is not None:

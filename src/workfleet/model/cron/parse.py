@@ -138,7 +138,7 @@ def _split(expression: str, hash_name: str | None) -> list[Field]:
     text = expression.strip()
     lead = len(expression) - len(expression.lstrip())
     if text.startswith("@"):
-        text = _nickname(expression, text)
+        text = _nickname(expression, text, lead + 1)
     columns = [(lead + found.start() + 1, found[0]) for found in _WORD.finditer(text)]
     kinds = _KINDS.get(len(columns))
     if kinds is None:
@@ -153,11 +153,16 @@ def _split(expression: str, hash_name: str | None) -> list[Field]:
     ]
 
 
-def _nickname(expression: str, text: str) -> str:
+def _nickname(expression: str, text: str, column: int) -> str:
     if text == "@reboot":
         raise CronError(expression, "@reboot is not a time; a job that runs at start is run_on_start=True")
     if text not in NICKNAMES:
         raise CronError(
-            expression, "there is no such nickname", field="nickname", text=text, allowed=", ".join(NICKNAMES)
+            expression,
+            "there is no such nickname",
+            field="nickname",
+            column=column,
+            text=text,
+            allowed=", ".join(NICKNAMES),
         )
     return NICKNAMES[text]

@@ -16,10 +16,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_S = 86_400
 
 _WINDOW_BITS = 25
-# Changes of the clock are at least 6.9 days apart in tzdata (1970 to 2100), so a look every four days finds each of them.
+# Changes of the clock are at least 6.9 days apart in tzdata (1970 to 2100): a look every four days finds each of them.
 _PROBE_S = 4 * DAY_S
 # More than the largest change of a clock (24 h: the date line), so that a window knows what its neighbours repeat.
 _MARGIN_S = 3 * DAY_S
+# Of what datetime can hold in every zone.
+_LAST = round(datetime(9999, 12, 30, tzinfo=UTC).timestamp())
 
 
 class ZoneError(ValueError):
@@ -75,7 +77,8 @@ class Zone:
         return (EPOCH + timedelta(seconds=instant)).astimezone(self._tz)
 
     def _offset(self, instant: int) -> int:
-        offset = datetime.fromtimestamp(instant, self._tz).utcoffset()
+        # Not by way of `local`: this is asked a hundred times for a window, and this is the fast way.
+        offset = datetime.fromtimestamp(min(instant, _LAST), self._tz).utcoffset()
         assert offset is not None  # every IANA zone has one
         return offset.days * DAY_S + offset.seconds
 
@@ -100,7 +103,9 @@ class Zone:
         """(instant, offset from then on), the first one at `low`."""
         offset = self._offset(low)
         found = [(low, offset)]
-        at = high if self._tz is UTC else low
+        if self._tz is UTC:
+            return found
+        at = low
         while at < high:
             probe = min(at + _PROBE_S, high)
             then = self._offset(probe)

@@ -67,7 +67,8 @@ def _backoff(policy: Backoff) -> dict[str, Any]:
     if policy.kind == "own":
         policy = DEFAULT_BACKOFF
     kind = "exponential" if policy.kind == "exponential" else "fixed"
-    return {"type": kind, "delay": policy.first_ms, **({"jitter": 1} if policy.jitter == "full" else {})}
+    share = policy.drawn
+    return {"type": kind, "delay": policy.first_ms, **({"jitter": share} if share else {})}
 
 
 def _policy(said: object) -> Backoff | UnsetType | None:
@@ -76,10 +77,14 @@ def _policy(said: object) -> Backoff | UnsetType | None:
         return Backoff("fixed", int(said), int(said), "none")
     if not isinstance(said, dict):
         return Backoff("fixed", 0, 0, "none")
-    delay, jitter = said.get("delay", 0), "full" if said.get("jitter") else "none"
+    delay, jitter = said.get("delay", 0), said.get("jitter") or 0
     if said.get("type") not in ("fixed", "exponential") or not isinstance(delay, int | float):
         return UNSET
-    return Backoff(said["type"], int(delay), _LONGEST_MS, "full" if jitter == "full" else "none")
+    if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+        return UNSET
+    return Backoff(
+        said["type"], int(delay), _LONGEST_MS, float(jitter) if 0 < jitter < 1 else "full" if jitter else "none"
+    )
 
 
 def _keep(rule: KeepRule) -> dict[str, int]:

@@ -52,6 +52,8 @@ class Call:
     answer: Any
     promises: bool
     """Whether a repeat gives the first answer again, while nothing else has happened and no time has passed."""
+    of_ready: bool
+    """Whether it asks which jobs have become ready."""
 
 
 class Comparison(RuleBasedStateMachine):
@@ -149,6 +151,8 @@ class Comparison(RuleBasedStateMachine):
     @rule(back=st.sampled_from([0, 0, 0, 1, 2, 5]))
     def repeat(self, back: int) -> None:
         call = self._calls[-1 - back % len(self._calls)]
+        if call.of_ready and self._overdue():
+            return
         answer = self._both(call.ask, shown=_unordered)
         # Time alone may change it: a claim that found nothing is made anew.
         # So may an older call that was repeated since.
@@ -161,12 +165,12 @@ class Comparison(RuleBasedStateMachine):
     @rule(what=st.sampled_from(["cancel", "retry", "promote", "delete"]), ids=hs.SOME_IDS)
     def operate(self, what: str, ids: list[str]) -> None:
         if what != "promote" or not self._overdue():
-            self._change(lambda store: getattr(store.jobs, what)(ids))
+            self._change(lambda store: getattr(store.jobs, what)(ids), of_ready=what == "promote")
 
     @rule(queue=hs.QUEUES, states=st.lists(hs.STATES, max_size=4), limit=st.integers(1, 3))
     def purge(self, queue: str, states: list[JobState], limit: int) -> None:
         if not self._overdue():
-            self._change(lambda store: store.jobs.purge(queue, states, limit))
+            self._change(lambda store: store.jobs.purge(queue, states, limit), of_ready=True)
 
     @rule(state=st.sampled_from([JobState.COMPLETED, JobState.FAILED]), age_ms=st.none() | st.just(100), count=hs.FEW)
     def prune(self, state: JobState, age_ms: int | None, count: int | None) -> None:
@@ -239,9 +243,9 @@ class Comparison(RuleBasedStateMachine):
 
         return self._run(look())
 
-    def _change(self, ask: Callable[[Store], Awaitable[Any]], *, promises: bool = False) -> Any:
+    def _change(self, ask: Callable[[Store], Awaitable[Any]], *, promises: bool = False, of_ready: bool = False) -> Any:
         answer = self._both(ask)
-        self._calls.append(Call(ask, self._clock.now_ms(), answer, promises))
+        self._calls.append(Call(ask, self._clock.now_ms(), answer, promises, of_ready))
         self._disturbed = False
         self._take_note(answer)
         return answer

@@ -21,6 +21,25 @@ local function pruned(q, state, key, id)
   return true
 end
 
+-- Ids and scores as they are; of those that ended in one instant, who was enqueued first comes first.
+local function in_order(q, page)
+  local entries, tied = {}, false
+  for i = 1, #page, 2 do
+    tied = tied or page[i + 1] == page[i - 1]
+    entries[#entries + 1] = { page[i], page[i + 1] }
+  end
+  if not tied then return page end
+  for _, entry in ipairs(entries) do
+    entry[3] = tonumber(string.match(call('HGET', q.p .. entry[1], 'wf') or '', '"n":(%d+)')) or 0
+  end
+  table.sort(entries, function(one, other)
+    if one[2] ~= other[2] then return tonumber(one[2]) < tonumber(other[2]) end
+    return one[3] < other[3]
+  end)
+  for i, entry in ipairs(entries) do page[2 * i - 1], page[2 * i] = entry[1], entry[2] end
+  return page
+end
+
 -- Those of a set that are too old or too many, the oldest first. `others`: the sets of other classes, `at` and `seen`:
 -- how many stay, of all and of this class. Returns these two where there is more to look at.
 local function beyond(q, it, at, seen)
@@ -34,7 +53,7 @@ local function beyond(q, it, at, seen)
     end
   end
   while count < asked.limit do
-    local page = call('ZRANGE', it.key, at, at + PAGE - 1, 'WITHSCORES')
+    local page = in_order(q, call('ZRANGE', it.key, at, at + PAGE - 1, 'WITHSCORES'))
     if #page == 0 then return nil end
     for i = 1, #page, 2 do
       if left <= 0 then return at, seen end

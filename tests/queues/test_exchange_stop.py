@@ -29,9 +29,10 @@ async def test_drain_lets_jobs_end_and_claims_no_more(rig: Rig) -> None:
 
 
 async def test_drain_gives_back_what_does_not_end_and_counts_no_attempt(rig: Rig) -> None:
-    cleaned: list[str] = []
+    begun, cleaned = asyncio.Event(), list[str]()
 
     async def long(job: Any) -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -41,7 +42,7 @@ async def test_drain_gives_back_what_does_not_end_and_counts_no_attempt(rig: Rig
     rig.on(long)
     async with rig:
         job_id = await rig.enqueue("long")
-        await until(lambda: rig.exchange.active == 1)
+        await begun.wait()
         assert await rig.exchange.drain(0.01) == 1
         assert rig.exchange.active == 0
     record = await rig.record(job_id)

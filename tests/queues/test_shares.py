@@ -19,11 +19,13 @@ class Under:
 
     def __init__(self, jobs: Any) -> None:
         self._jobs, self._now, self.most = jobs, 0, 0
+        self.sizes: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jobs, name)
 
     async def settle(self, *args: Any) -> Any:
+        self.sizes.append(len(args[0]))
         self._now += 1
         self.most = max(self.most, self._now)
         try:
@@ -89,6 +91,20 @@ async def test_a_queue_that_has_nothing_leaves_its_share_to_the_others(rig: Rig)
         await until(lambda: gate.inside["a"] == 4)
         gate.open.set()
         await until(lambda: rig.exchange.totals["completed"] == 8)
+
+
+async def test_the_store_works_on_one_half_while_the_other_runs(store: Store) -> None:
+    jobs = Under(store.jobs)
+    rig = Rig(store, jobs=jobs, concurrency={"q": 100})
+
+    async def quick(_job: Any) -> None:
+        return None
+
+    rig.on(quick)
+    await rig.enqueue_many(["quick"] * 1_000)
+    async with rig:
+        await until(lambda: rig.exchange.totals["completed"] == 1_000)
+    assert jobs.sizes[:18] == [50] * 18
 
 
 @pytest.mark.parametrize("calls", [1, 2])

@@ -46,6 +46,7 @@ from .policies import milliseconds
 from .runtime import Runtime, RuntimeOptions
 from .status import default_status_file
 
+_PYTHONS_SWITCH_S, _SWITCH_S = 0.005, 0.0005
 _PYTHONS_THRESHOLDS = ((700, 10, 10), (2_000, 10, 0), (2_000, 10, 10))
 """As an interpreter starts: up to 3.12, from 3.13 on, and from 3.14 on."""
 
@@ -111,6 +112,7 @@ class Worker:
         self._runtime = Runtime(basis, options)
         await self._runtime.start()
         _calm_the_collector()
+        _share_the_interpreter()
         self._link.send(Ready())
         if order.until_idle:
             IdleWatch(self._runtime).start(self._finish)
@@ -161,6 +163,13 @@ def _calm_the_collector() -> None:
     gc.freeze()
     if gc.get_threshold() in _PYTHONS_THRESHOLDS:
         gc.set_threshold(20_000, 20, 50)
+
+
+def _share_the_interpreter() -> None:
+    """The thread of a SQLite store needs the interpreter for moments, many times in a call: while jobs keep the event
+    loop busy, it would wait for each as long as all that it does takes. An application's own interval is kept."""
+    if sys.getswitchinterval() == _PYTHONS_SWITCH_S:
+        sys.setswitchinterval(_SWITCH_S)
 
 
 def configure_logs(settings: LogSettings) -> None:

@@ -1,8 +1,9 @@
 """The worker's one conversation with the store: settle what has ended and claim for the slots that are free, together.
 
 While a call is under way, more runs end and more slots get free, so the next call carries them all: batches form by
-themselves, and a busy worker makes one round trip for many jobs. With a store across a network, two calls may be under
-way: when much has ended, half of it goes first, and the store works on it while this process runs the other half."""
+themselves, and a busy worker makes one round trip for many jobs. When everything has ended and it is much, half of it
+goes first: from then on the store works on one half while this process runs the other. With a store across a network,
+two calls may be under way at a time."""
 
 from __future__ import annotations
 
@@ -41,6 +42,7 @@ class _Held:
 
     record: JobRecord
     claim: Claim
+    plan: Plan
     slot: int
     """Its note on the board; -1: it has none."""
     task: asyncio.Task[None] | None = None
@@ -77,6 +79,8 @@ class Exchange:
         # By claim, not by job: a job whose claim was lost may be claimed anew while its old run has not ended.
         self._held: dict[Claim, _Held] = {}
         self._slots = Slots(handlers)
+        self._fresh: list[_Held] = []
+        """What was claimed and has no task yet."""
         self._ended: list[_Held] = []
         self._trades: set[asyncio.Task[None]] = set()
         """Calls under way."""
@@ -96,7 +100,7 @@ class Exchange:
     def stands_still(self, waiting: Collection[asyncio.Task[Any] | None] = ()) -> bool:
         """Whether there is nothing to settle and nothing to claim, and every run is one of these tasks, which wait for
         something else. For tests that move the clock."""
-        busy = self._ended or self._trades or (self._ask(()).wants and not self._exhausted)
+        busy = self._fresh or self._ended or self._trades or (self._ask(()).wants and not self._exhausted)
         return not busy and all(held.task in waiting for held in self._held.values())
 
     def running(self) -> list[str]:
@@ -117,18 +121,19 @@ class Exchange:
         try:
             while True:
                 self._something.clear()
+                self._take_note_of_answers()
                 batch = self._batch()
                 ask = self._ask(batch)
                 if batch or (ask.wants and not self._exhausted and not self._trades):
                     self._begin_trade(batch, ask)
+                elif self._fresh:
+                    # After the next call has begun: the store works while these run.
+                    self._begin_runs()
+                    await asyncio.sleep(0)  # they begin, or are found to be lost
                 elif ask.wants and not self._trades:
                     await self._wait_for_work([want.queue for want in ask.wants])
                 else:
                     await self._something.wait()
-                    for trade in [trade for trade in self._trades if trade.done()]:
-                        self._trades.discard(trade)
-                        trade.result()
-                    self._idle.set()
         finally:
             if self._reminder is not None:
                 self._reminder.cancel()
@@ -192,7 +197,8 @@ class Exchange:
         """What the next call settles, taken out of `_ended`."""
         if len(self._trades) == self._calls or (self._trades and len(self._ended) < _MUCH):
             return []
-        whole = self._calls == 1 or self._trades or len(self._ended) < 2 * _MUCH
+        # Where everything has ended, half of it goes first: what the store gives for it runs during the next call.
+        whole = len(self._ended) < len(self._held) or len(self._ended) < 2 * _MUCH
         take = len(self._ended) if whole else (len(self._ended) + 1) // 2
         batch, self._ended = self._ended[:take], self._ended[take:]
         return batch
@@ -210,6 +216,12 @@ class Exchange:
         trade.add_done_callback(lambda _: self._something.set())
         if self._reminder is None:
             self._reminder = loop.call_later(_SLOW_S, self._remind, loop)
+
+    def _take_note_of_answers(self) -> None:
+        for trade in [trade for trade in self._trades if trade.done()]:
+            self._trades.discard(trade)
+            trade.result()
+        self._idle.set()
 
     def _remind(self, loop: asyncio.AbstractEventLoop) -> None:
         """A store that is slow to settle makes no stuck job: what has ended has no deadline any more."""
@@ -232,7 +244,7 @@ class Exchange:
         self._forget(batch, answer.applied)
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
-        await self._start(answer.claimed, asked_at)
+        await self._accept(answer.claimed, asked_at)
 
     async def _answer(self, batch: list[_Held], request: ClaimRequest | None) -> Settled:
         """What the store says. What it cannot take fails its own job, and holds up no other."""
@@ -260,39 +272,48 @@ class Exchange:
         """Until the store has answered. The same call again is safe: claims and settlements carry their tokens."""
         return await insist(call, what, timeout_ms=self._lease_ms, clock=self._clock, publish=self._publish)
 
-    async def _start(self, records: list[JobRecord], asked_at: float) -> None:
+    async def _accept(self, records: list[JobRecord], asked_at: float) -> None:
         if records and (self._clock.monotonic() - asked_at) * 1000 > self._lease_ms / 3:
             # The answer was slow: the lease may be over before the first renewal would come.
             claims = [record.claim for record in records]
             asked_at = self._clock.monotonic()
             alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
             records = [record for record, ok in zip(records, alive, strict=True) if ok]
-        since_ms, loop = int(asked_at * 1000), asyncio.get_running_loop()
+        since_ms = int(asked_at * 1000)
         self._slots.take(record.queue for record in records)
         for record in records:
             claim, plan = record.claim, self._runner.plan(record)
             timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
             slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms)
-            held = self._held[claim] = _Held(record, claim, slot)
-            if self._claiming:
-                held.task = loop.create_task(self._run(held, plan), name=record.name)
-            else:
-                self._end(held, self._runner.give_back(record))  # the stop began while the store was answering
+            held = self._held[claim] = _Held(record, claim, plan, slot)
+            self._fresh.append(held)
 
-    async def _run(self, held: _Held, plan: Plan) -> None:
+    def _begin_runs(self) -> None:
+        loop = asyncio.get_running_loop()
+        fresh, self._fresh = self._fresh, []
+        for held in fresh:
+            if held.settlement is not None:
+                continue  # it was stopped before
+            if self._claiming:
+                held.task = loop.create_task(self._run(held), name=held.record.name)
+            else:
+                self._end(held, self._runner.give_back(held.record))  # the stop began while the store was answering
+
+    async def _run(self, held: _Held) -> None:
         held.begun = True
-        settlement = await self._runner.run(held.record, plan)
+        settlement = await self._runner.run(held.record, held.plan)
         if settlement is not None:
             self._end(held, settlement)
 
     def _stop(self, held: _Held) -> None:
         """Ask a run to stop. One that has not begun runs nothing, and its job goes back as it is."""
-        if held.task is None or held.settlement is not None:
+        if held.settlement is not None:
             return
-        if held.begun:
+        if held.task is not None and held.begun:
             self._runner.stop(held.task)
         else:
-            held.task.cancel()
+            if held.task is not None:
+                held.task.cancel()
             self._end(held, self._runner.give_back(held.record))
 
     def _find_lost(self) -> None:

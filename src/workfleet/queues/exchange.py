@@ -129,7 +129,7 @@ class Exchange:
                 elif self._fresh:
                     # After the next call has begun: the store works while these run.
                     self._begin_runs()
-                    await asyncio.sleep(0)  # they begin, or are found to be lost
+                    await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop and no time: they begin, or are found to be lost
                 elif ask.wants and not self._trades:
                     await self._wait_for_work([want.queue for want in ask.wants])
                 else:

@@ -115,9 +115,10 @@ class Program:
             time.sleep(poll_s)
 
     def wait_for_file(self, name: str) -> float:
-        """Until a file of the folder is there; the number in it."""
+        """Until a file of the folder has been written; the number in it."""
         place = self._folder / name
-        self.wait_for(place.exists, f"the file {name!r}")
+        # It is there, and empty, a moment before its one line is.
+        self.wait_for(lambda: place.exists() and place.read_text() != "", f"the file {name!r}")
         return float(place.read_text())
 
     def log(self) -> str:

@@ -8,10 +8,9 @@ import uuid
 
 def new_id(now_ms: int) -> str:
     """A UUIDv7 as text: 48 bits of milliseconds, then randomness."""
-    bits = (now_ms & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10))
-    bits = bits & ~(0xF << 76) | 0x7 << 76
-    bits = bits & ~(0x3 << 62) | 0x2 << 62
-    return str(uuid.UUID(int=bits))
+    # Written down digit by digit: `uuid.UUID` takes three times as long, and there is one for each job.
+    drawn, when = os.urandom(10).hex(), f"{now_ms & 0xFFFF_FFFF_FFFF:012x}"
+    return f"{when[:8]}-{when[8:]}-7{drawn[:3]}-{_VARIANT[drawn[3]]}{drawn[4:7]}-{drawn[7:19]}"
 
 
 def derived_id(*parts: object) -> str:
@@ -24,4 +23,6 @@ def new_token() -> str:
     return os.urandom(16).hex()
 
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The digit that says the variant, whose two lower bits are random."""
 _NAMESPACE = uuid.UUID("8d1d3a5e-6f0c-5f6e-9d0b-3c7b1f5a2e44")

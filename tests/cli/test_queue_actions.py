@@ -13,6 +13,7 @@ from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
 from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
 from workfleet.supervision.identity import boot_id, own_identity
+from workfleet.testing.contracts.harness import beat
 
 from .conftest import Project, make_project
 
@@ -129,7 +130,7 @@ async def fleet(store: Store) -> None:
     far = ProcessIdentity("elsewhere", "boot", 1, "0")
     for worker, identity in (("here", here), ("gone", gone), ("far", far)):
         await store.fleet.register(WorkerRecord(id=worker, identity=identity, queues=("mails", "x"), release="7"))
-    await store.fleet.beat("here", active=3)
+    await beat(store, "here", active=3)
 
 
 def workers(project: Project) -> dict[str, str]:

@@ -60,7 +60,7 @@ def test_every_command_works_as_shown(tmp_path: Path) -> None:
     project.write("add.py", ADD_SCHEDULE)
     subprocess.run([sys.executable, "add.py"], cwd=tmp_path, check=True)
     shown = commands()
-    assert len(shown) == 28
+    assert len(shown) == 29
     told = {}
     for line in shown:
         name, *arguments = shlex.split(line, comments=True)

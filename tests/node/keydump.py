@@ -12,21 +12,35 @@ Dump = dict[str, Any]
 _JSON_FIELDS = ("data", "opts", "progress", "returnvalue", "parent")
 _COUNTS = ("atm", "ats", "stc")
 _INSTANTS = ("timestamp", "processedOn", "finishedOn")
-_ROUND_MS = 30_000
-"""Instants and waits are compared to this: what a test waits for is a multiple of it, a step takes far less."""
+_SAME_MS = 20_000
+"""Instants that are this near are the same: what a test waits for is a multiple of a minute, a step takes far less."""
+
+
+class Instant:
+    """An instant, or a wait, that is compared as nearly as two hands can do the same thing at the same time."""
+
+    def __init__(self, ms: int) -> None:
+        self._ms = ms
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Instant) and abs(self._ms - other._ms) < _SAME_MS
+
+    def __hash__(self) -> int:
+        return 0  # the same for what may be equal
+
+    def __str__(self) -> str:
+        return f"at {self._ms / 1000:.3f}"
 
 
 def dump(server: Server, prefix: str, queue: str = "q") -> Dump:
     """The queue's keys by their suffix. One that holds nothing is as one that is not there."""
-    seconds, micros = (int(part) for part in _list(server.ask("TIME")))
-    now = seconds * 1000 + micros // 1000
     base = f"{prefix}:{queue}:"
     found: Dump = {}
     for key in sorted(_text(each) for each in _list(server.ask("KEYS", f"{base}*"))):
         suffix = key.removeprefix(base)
         if suffix.startswith("wf:"):
             continue
-        found[suffix] = _READERS[_text(server.ask("TYPE", key))](server, key, suffix, now)
+        found[suffix] = _READERS[_text(server.ask("TYPE", key))](server, key, suffix)
     return found
 
 
@@ -45,10 +59,10 @@ def _compared(at: str, node: Any, ours: Any) -> Iterator[str]:
         for name in sorted({*node, *ours}):
             yield from _compared(f"{at} {name}".strip(), node.get(name), ours.get(name))
     elif node != ours:
-        yield f"{at}: node {json.dumps(node)}, ours {json.dumps(ours)}"
+        yield f"{at}: node {json.dumps(node, default=str)}, ours {json.dumps(ours, default=str)}"
 
 
-def _string(server: Server, key: str, suffix: str, now: int) -> Any:
+def _string(server: Server, key: str, suffix: str) -> Any:
     value = _text(server.ask("GET", key))
     kept = "expires" if int(str(server.ask("PTTL", key))) >= 0 else "stays"
     if suffix.endswith(":lock"):
@@ -56,30 +70,33 @@ def _string(server: Server, key: str, suffix: str, now: int) -> Any:
     return f"{value}, {kept}"
 
 
-def _sorted_set(server: Server, key: str, suffix: str, now: int) -> Any:
+def _sorted_set(server: Server, key: str, suffix: str) -> Any:
     flat = [_text(each) for each in _list(server.ask("ZRANGE", key, 0, -1, "WITHSCORES"))]
     rows = list(zip(flat[::2], map(float, flat[1::2]), strict=True))
     if suffix == "delayed":
-        return [[member, _instant(int(score) // 4096, now)] for member, score in rows]
+        return [[member, Instant(int(score) // 4096)] for member, score in rows]
     if suffix in ("completed", "failed", "waiting-children", "repeat"):
-        return [[member, _instant(int(score), now)] for member, score in rows]
+        return [[member, Instant(int(score))] for member, score in rows]
     if suffix == "prioritized":
         return [[member, int(score) // 2**32] for member, score in rows]  # the rest only gives their order
     if suffix == "marker":
-        return {member: _instant(int(score), now) if score else 0 for member, score in rows}
+        return {member: Instant(int(score)) if score else 0 for member, score in rows}
     return [[member, score] for member, score in rows]
 
 
-def _hash(server: Server, key: str, suffix: str, now: int) -> Any:
+def _hash(server: Server, key: str, suffix: str) -> Any:
     flat = [_text(each) for each in _list(server.ask("HGETALL", key))]
     fields: dict[str, Any] = dict(zip(flat[::2], flat[1::2], strict=True))
-    fields.pop("wf", None)
+    for name in ("wf", "wfd"):
+        fields.pop(name, None)
     for name in _JSON_FIELDS:
         if name in fields:
             fields[name] = json.loads(fields[name])
     for name in _INSTANTS:
         if name in fields:
-            fields[name] = _instant(int(fields[name]), now)
+            fields[name] = Instant(int(fields[name]))
+    if "delay" in fields:
+        fields["delay"] = Instant(int(fields["delay"]))
     if "returnvalue" in fields:
         fields.pop("failedReason", None)  # Node leaves that of a try before; we do not
     for name in _COUNTS:
@@ -91,33 +108,28 @@ def _hash(server: Server, key: str, suffix: str, now: int) -> Any:
     return fields
 
 
-def _stream(server: Server, key: str, suffix: str, now: int) -> Any:
+def _stream(server: Server, key: str, suffix: str) -> Any:
     entries = []
     for _, flat in (_list(each) for each in _list(server.ask("XRANGE", key, "-", "+"))):
         texts = [_text(each) for each in _list(flat)]
-        said = dict(zip(texts[::2], texts[1::2], strict=True))
+        said: dict[str, Any] = dict(zip(texts[::2], texts[1::2], strict=True))
         if "delay" in said:
-            said["delay"] = _instant(int(said["delay"]), now)
+            said["delay"] = Instant(int(said["delay"]))
         entries.append(said)
     return entries
 
 
-def _rows(server: Server, key: str, suffix: str, now: int) -> Any:
+def _rows(server: Server, key: str, suffix: str) -> Any:
     return [_text(each) for each in _list(server.ask("LRANGE", key, 0, -1))]
 
 
-def _set(server: Server, key: str, suffix: str, now: int) -> Any:
+def _set(server: Server, key: str, suffix: str) -> Any:
     return sorted(_text(each) for each in _list(server.ask("SMEMBERS", key)))
 
 
-_READERS: dict[str, Callable[[Server, str, str, int], Any]] = {
+_READERS: dict[str, Callable[[Server, str, str], Any]] = {
     "string": _string, "zset": _sorted_set, "hash": _hash, "stream": _stream, "list": _rows, "set": _set,
 }  # fmt: skip
-
-
-def _instant(ms: int, now: int) -> str:
-    rounded = round((ms - now) / _ROUND_MS) * _ROUND_MS // 1000
-    return f"now{rounded:+d}s" if rounded else "now"
 
 
 def _text(value: object) -> str:

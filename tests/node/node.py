@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class NodeError(Exception):

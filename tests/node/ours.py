@@ -85,7 +85,7 @@ async def working(store: Store, act: Act = ok, *, queue: str = "q", limit: int =
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(true: Callable[[], object], what: str, timeout_s: float = 30) -> None:
+async def until(true: Callable[[], object], what: str, timeout_s: float = 60) -> None:
     """Wait for an event in this process."""
     try:
         async with asyncio.timeout(timeout_s):

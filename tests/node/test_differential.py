@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.node.hands import NodesHand, OurHand
+from tests.node.hands import SHORT_MS, NodesHand, OurHand
 from tests.node.keydump import Dump, differences, dump, since
 from tests.node.node import NodeRoom
 from tests.stores.redis.servers import Server
@@ -25,6 +25,7 @@ ACCEPTED = {
     r"^\w+ opts attempts: node 0, ours null$": "Node writes 0 where nothing is said; each reads the other's so",
     r"^pc: ": "a counter that only gives the order; Node deletes it one fetch later",
     r"^marker 1: node null, ours": "a resume announces what is due next also where something is ready",
+    r'^marker 1: node "at .*, ours "at ': "with Node one that was removed stays announced; we say what is due next",
     r"^\w+ pb: node \S+, ours null$": "a job that we retry has not been run by anybody yet",
     r"^\w+ progress: node .*, ours null$": "a job that we retry has made no progress yet",
     r"^events: node .*cleaned.* ours .*removed": "we say of each job that it is gone",
@@ -43,6 +44,7 @@ def step(name: str, *args: Any, **said: Any) -> Step:
 
 MINUTE = 60_000
 FIXED = {"type": "fixed", "delay": 2 * MINUTE}
+NONE = {"count": 0}
 SCENARIOS: dict[str, list[Step]] = {
     "standard": [step("add", "a"), step("add", "b"), step("add", "a"), step("claim"), step("complete", "a", {"x": 1}),
                  step("claim"), step("complete", "b")],
@@ -62,6 +64,11 @@ SCENARIOS: dict[str, list[Step]] = {
                 step("retry", "a"), step("claim"), step("complete", "a", 1)],
     "exponential": [step("add", "a", attempts=3, backoff={"type": "exponential", "delay": MINUTE}), step("claim"),
                     step("fail", "a"), step("promote", "a"), step("claim"), step("fail", "a")],
+    "not kept": [step("add", "a", removeOnComplete=NONE), step("add", "b", removeOnComplete=NONE),
+                 step("add", "c", removeOnComplete=NONE, priority=1), step("claim", 3), step("log", "a", "one"),
+                 step("complete", "a", 1), step("complete", "b"), step("complete", "c")],
+    "not kept where it fails": [step("add", "a", removeOnFail=NONE), step("add", "b", removeOnFail=NONE, attempts=2),
+                                step("claim", 2), step("fail_for_good", "a"), step("fail_for_good", "b")],
     "failed for good": [step("add", "a", attempts=5), step("claim"), step("fail_for_good", "a"), step("remove", "a")],
     "put off": [step("add", "a"), step("claim"), step("delay", "a", 3 * MINUTE), step("promote", "a"), step("claim"),
                 step("complete", "a")],
@@ -74,7 +81,8 @@ SCENARIOS: dict[str, list[Step]] = {
     "paused": [step("add", "a"), step("pause"), step("add", "b"), step("add", "c", delay=MINUTE),
                step("add", "d", priority=2), step("claim"), step("resume"), step("claim", 3), step("pause"),
                step("complete", "a"), step("resume")],
-    "stalled": [step("add", "a"), step("claim", lease_ms=30), step("recover"), step("claim"), step("complete", "a")],
+    "stalled": [step("add", "a"), step("claim", lease_ms=SHORT_MS), step("recover"), step("claim"),
+                step("complete", "a")],
     "purged": [step("add", "a"), step("add", "b", delay=MINUTE), step("add", "c", priority=1), step("add", "d"),
                step("add", "e"), step("claim", 2), step("complete", "a"), step("fail_for_good", "d"),
                step("purge", "completed"), step("purge", "failed"), step("purge", "waiting"), step("purge", "delayed"),
@@ -165,6 +173,7 @@ def next_step(draw: random.Random, number: int, there: Dump) -> Step:
 
 KINDS: list[dict[str, Any]] = [
     {}, {}, {"priority": 3}, {"priority": 9}, {"delay": 2 * MINUTE}, {"lifo": True}, {"attempts": 3, "backoff": FIXED},
+    {"removeOnComplete": NONE, "removeOnFail": NONE},
     {"attempts": 2, "priority": 3, "backoff": {"type": "exponential", "delay": MINUTE}},
 ]  # fmt: skip
 

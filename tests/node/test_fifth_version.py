@@ -20,7 +20,7 @@ CRASHED = Ended(kind="crashed", failure=Failure("crashed", "its worker is gone")
 
 async def test_we_run_what_it_adds(node: NodeRoom, store: RedisStore) -> None:
     queue, events = await node.queue(lib=5), await node.events(lib=5)
-    kinds = {"low": {"priority": 9}, "a": {}, "late": {"delay": 150}, "high": {"priority": 1}, "last": {"lifo": True}}
+    kinds = {"low": {"priority": 9}, "a": {}, "late": {"delay": 3_000}, "high": {"priority": 1}, "last": {"lifo": True}}
     bulk = [{"name": "ok", "data": {"n": name}, "opts": {"jobId": name, **opts}} for name, opts in kinds.items()]
     await queue.call("addBulk", bulk)
     async with working(store) as runs:

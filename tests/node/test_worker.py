@@ -82,6 +82,7 @@ async def test_it_hears_and_is_listed_and_pauses_and_stops(node: NodeRoom, ready
     assert await queue.call("getJobCounts", "active", "wait") == {"active": 0, "wait": 0}
 
 
+@pytest.mark.timeout(300)
 async def test_a_job_of_a_killed_run_is_recovered_by_node(node: NodeRoom, ready: Running) -> None:
     queue, events = await node.queue(), await node.events()
     await queue.call("add", "slow", {"ms": 60_000}, {"jobId": "a"})
@@ -90,5 +91,5 @@ async def test_a_job_of_a_killed_run_is_recovered_by_node(node: NodeRoom, ready:
     await queue.job("a", "updateData", {"ms": 1})
     worker = await node.worker(stalledInterval=500)
     # Its lock lasts for a lease, 30 s.
-    await worker.until_saw("completed", "a", timeout_s=60)
+    await worker.until_saw("completed", "a", timeout_s=180)
     assert (await queue.job("a"))["returnvalue"] == "slept"

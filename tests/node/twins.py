@@ -14,7 +14,7 @@ from workfleet.model.jobs import JobRecord
 from workfleet.model.outcome import Ended
 from workfleet.stores.redis.store import RedisStore
 
-_TIMES = ("timestamp", "processedOn", "finishedOn", "pb", "wf", "stacktrace", "opts")
+_TIMES = ("timestamp", "processedOn", "finishedOn", "pb", "wf", "wfd", "stacktrace", "opts")
 _NOT_COMPARED = ("wf", "meta", "marker", "stalled", "stalled-check")
 """Ours alone, or what another test compares."""
 

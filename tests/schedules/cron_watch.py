@@ -1,8 +1,8 @@
 """A second slow answer: a clock on the wall that is looked at minute by minute, or second by second, as a person would
 who waits for the time to come. What an expression means comes from the oracle; nothing comes from the engine.
 
-A `Watch` is made once for a piece of time in a zone and asked about many expressions. It must begin and end a day away
-from a change of the clock."""
+A `Watch` is made once for a piece of time in a zone and asked about many expressions. It must begin and end farther
+away from a change of the clock than the clock is set."""
 
 from __future__ import annotations
 

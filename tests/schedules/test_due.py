@@ -82,6 +82,12 @@ def test_what_has_to_be_counted_one_by_one_is_counted_up_to_a_limit_but_the_slot
     assert due == Due(NOON + DAY, 10_000, NOON + DAY + 1_000)
 
 
+def test_days_that_are_left_out_were_not_missed() -> None:
+    bounded = timing(every="6h", skip_on=["2027-03-28"], end="2027-03-29T07:00")
+    late = instant_ms("2027-03-30T00:00Z")
+    assert find_due(record(bounded), late) == Due(instant_ms("2027-03-29T06:00Z"), 3, None)
+
+
 def test_once() -> None:
     assert find_due(record(At(NOON)), NOON - 1) is None
     assert find_due(record(At(NOON)), NOON) == Due(NOON, 0, None)

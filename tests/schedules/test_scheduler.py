@@ -20,6 +20,7 @@ from workfleet.schedules.due import find_due, fire_of
 from workfleet.schedules.process_local import ProcessLocalScheduler
 from workfleet.stores.open import open_store
 from workfleet.testing.clock import TestClock
+from workfleet.testing.contracts.harness import pulse
 
 
 async def test_a_slot_is_fired_when_it_is_due_and_the_next_wait_is_known() -> None:
@@ -389,3 +390,36 @@ async def test_an_outage_leaves_out_a_slot_of_a_process_schedule() -> None:
     await turns()
     serving.cancel()
     assert [(job.slot_ms or 0) - NOON for job in await process.jobs()] == [60 * SECOND]
+
+
+# Changes that another process made
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_change_made_elsewhere_is_seen_at_once_or_at_the_next_pulse(
+    lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lost:
+        monkeypatch.setattr("workfleet.stores.sqlite.bell.Bell.ring", lambda _bell, _topics: None)
+    clock = TestClock(NOON)
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    one, other = [Process(await open_store(url, app="shop", clock=clock, create=True), clock) for _ in range(2)]
+    await pulse(other.store)
+    serving = asyncio.create_task(other.scheduler.serve())
+    await until(lambda: len(clock.sleepers) == 1)  # it has looked, and waits for a poll of ten seconds
+    await one.store.schedules.put(record(due=NOON + SECOND), replace=False)
+    if lost:
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        clock.move_to(NOON + 2 * SECOND)
+        await turns(50)
+        assert other.told(ScheduleFired) == []
+        await pulse(other.store)
+    else:
+        await until(lambda: [sleeper.due_ms for sleeper in clock.sleepers] == [NOON + SECOND])
+        clock.move_to(NOON + SECOND)
+    await until(lambda: other.told(ScheduleFired))
+    assert [(event.schedule, event.slot_ms) for event in other.told(ScheduleFired)] == [("s", NOON + SECOND)]
+    serving.cancel()
+    for process in (one, other):
+        await process.store.close()

@@ -152,16 +152,15 @@ class Client:
         refs = []
         for (job, record), answer in zip(batch, answers, strict=True):
             session.publish(JobEnqueued(id=answer.id, name=record.name, queue=record.queue, created=answer.created))
-            refs.append(
-                JobRef[R](
-                    answer.id,
-                    created=answer.created,
-                    replaced=answer.replaced,
-                    jobs=store.jobs,
-                    clock=session.clock,
-                    result=job.type.result,
-                )
+            ref: JobRef[R] = JobRef(
+                answer.id,
+                created=answer.created,
+                replaced=answer.replaced,
+                jobs=store.jobs,
+                clock=session.clock,
+                result=job.type.result,
             )
+            refs.append(ref)
         return refs
 
     def ref(self, job_id: str) -> JobRef[Any]:

@@ -24,7 +24,7 @@ from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.setting import Setting
 from workfleet.payloads.codec import encode_result
 from workfleet.queues.handlers import Returned
-from workfleet.schedules.declare import QueueTarget, ScheduleSpec, timing_of
+from workfleet.schedules.declare import QueueTarget, ScheduleSpec, skips_of, timing_of
 from workfleet.settings.core import JobOverride, Settings
 from workfleet.settings.sections import SchedulerSettings
 
@@ -43,6 +43,8 @@ class Definition:
     target: QueueTarget | None
     run_on_start: str | None
     per_process: bool
+    skips: Callable[[int], bool] | None = None
+    """Which slots the code leaves out; what is stored says only that it does."""
 
 
 def schedules_queue(app: str) -> str:
@@ -91,7 +93,8 @@ def define(
         missed=options.get("missed", "once"),
     )
     record.fingerprint = _fingerprint(record)
-    return Definition(entry, record, policy, target, run_on_start, spec.per_process)
+    skips = skips_of(options, options.get("timezone", core.timezone))
+    return Definition(entry, record, policy, target, run_on_start, spec.per_process, skips)
 
 
 def _overridden(spec: ScheduleSpec, override: JobOverride | None, resolve: Callable[[Setting], Any]) -> ScheduleSpec:
@@ -123,6 +126,8 @@ def _facts(
         facts["start_delay_ms"] = str(duration_ms(spec.start_delay))
     if spec.per_process:
         facts["scope"] = "process"
+    if callable(asked := spec.options.get("skip_on")):
+        facts["skip_on"] = getattr(asked, "__qualname__", type(asked).__qualname__)
     if target is not None:
         facts |= {"target_queue": target.queue or "", "target_job": target.job or ""}
     return facts

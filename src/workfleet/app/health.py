@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event
@@ -17,15 +18,17 @@ from workfleet.ids import new_id, new_token
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import Outcome
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.ports.pulse import PulseRequest
+from workfleet.ports.stores import ClaimRequest, Want
 from workfleet.settings.sections import HealthSettings
 
 from .client import Session
 from .composition import Composition
 from .policies import milliseconds
 
+_T = TypeVar("_T")
 _LEASE_MS = 10_000
-_PROBE_EVERY_S, _PROBE_AGAIN_S, _PROBE_LIMIT_S = 10.0, 1.0, 5.0
+_PROBE_LIMIT_S = 5.0
 _OUTAGE = 1 / 6
 """The share of a lease that an outage must last to count: keepers renew with two thirds of it left."""
 _STEADY_S = 8.0
@@ -37,13 +40,15 @@ def health_queue(app: str) -> str:
     return f"{app}-health"
 
 
-async def claim_round_trip(store: Store, queue: str, clock: Clock) -> None:
-    """Enqueue a job of our own, claim it and settle it: what proves that a worker can work. Raises
-    `StoreUnavailable`."""
-    job = JobRecord(id=new_id(clock.now_ms()), queue=queue, name="probe", housekeeping=True)
-    done = Outcome(state=JobState.COMPLETED, code="completed", result=b"null", attempts_made=1)
-    # The limit is for those that an earlier version left behind half-way.
-    await store.jobs.round_trip(job, ClaimRequest("health", new_token(), _LEASE_MS, (Want(queue, 10),)), done)
+def pulse_request(app: str, clock: Clock) -> PulseRequest:
+    """A claim round trip: enqueue a job of our own, claim it and settle it, which proves that a worker can work."""
+    queue = health_queue(app)
+    return PulseRequest(
+        probe=JobRecord(id=new_id(clock.now_ms()), queue=queue, name="probe", housekeeping=True),
+        # The limit is for those that an earlier version left behind half-way.
+        claim=ClaimRequest("health", new_token(), _LEASE_MS, (Want(queue, 10),)),
+        done=Outcome(state=JobState.COMPLETED, code="completed", result=b"null", attempts_made=1),
+    )
 
 
 def health_of(
@@ -59,7 +64,7 @@ def health_of(
     if settings.store:
 
         async def round_trip() -> None:
-            await claim_round_trip(await session.store(), health_queue(composition.app.name), clock)
+            await (await session.store()).pulse(pulse_request(composition.app.name, clock))
 
         indicators.append(StoreIndicator(round_trip, clock))
     if settings.event_loop:
@@ -77,12 +82,10 @@ def health_of(
 
 
 class StoreProbe:
-    """A Service: the claim round trip every 10 s, and what it found last, for the supervisor's status file."""
+    """What calls of the store say of its health, for the supervisor's status file and for the reaper."""
 
-    name = "store probe"
-
-    def __init__(self, store: Store, app: str, clock: Clock, *, lease_ms: int) -> None:
-        self._store, self._queue, self._clock = store, health_queue(app), clock
+    def __init__(self, clock: Clock, *, lease_ms: int) -> None:
+        self._clock = clock
         self._outage_s = lease_ms / 1000 * _OUTAGE
         self.ok_at_ms: int | None = None
         """When it last worked, in milliseconds of the monotonic clock."""
@@ -96,23 +99,20 @@ class StoreProbe:
         chance."""
         return self.error is None and self._clock.monotonic() - self._well_since >= _STEADY_S
 
-    async def serve(self) -> None:
-        while True:
-            await self.once()
-            await self._clock.sleep(_PROBE_EVERY_S if self.error is None else _PROBE_AGAIN_S)
-
-    async def once(self) -> None:
-        """One round trip. A slow one is an outage as well: somebody held the store's lock."""
+    async def examine(self, call: Callable[[], Awaitable[_T]]) -> _T | None:
+        """Make a call that proves that the store works; None when it does not. A slow one is an outage as well:
+        somebody held the store's lock."""
         asked = self._clock.monotonic()
         ill_since = self._ill_since = asked if self._ill_since is None else self._ill_since
         try:
             async with asyncio.timeout(_PROBE_LIMIT_S):
-                await claim_round_trip(self._store, self._queue, self._clock)
+                answer = await call()
         except (StoreUnavailable, TimeoutError) as error:
             self.error = str(error) or f"no answer within {_PROBE_LIMIT_S:g} s"
-        else:
-            now = self._clock.monotonic()
-            self.error, self.ok_at_ms = None, int(now * 1000)
-            self._ill_since = None
-            if now - ill_since > self._outage_s:
-                self._well_since = now
+            return None
+        now = self._clock.monotonic()
+        self.error, self.ok_at_ms = None, int(now * 1000)
+        self._ill_since = None
+        if now - ill_since > self._outage_s:
+            self._well_since = now
+        return answer

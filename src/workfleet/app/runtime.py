@@ -49,7 +49,6 @@ from .client import Session
 from .compile import Compiler, Invoke
 from .composition import Composition
 from .definitions import Definition
-from .fleet import FleetBeat
 from .graph import close_graph
 from .guarding import GuardMaker
 from .handlers import build_handlers, define_all, unknown_policy
@@ -59,6 +58,7 @@ from .metrics import metric_services
 from .policies import milliseconds
 from .pooling import Pooling
 from .progress import LoopProgress, NoBoard
+from .pulse import SELDOM, WorkerPulse
 from .registry import Code
 from .threads import HandlerThreads
 
@@ -260,7 +260,7 @@ class Runtime:
             self.board,
             worker=self.options.worker,
             lease_ms=milliseconds(core.lease),
-            poll_ms=milliseconds(core.poll),
+            poll_ms=self._seldom_ms,
             clock=clock,
             publish=publish,
             calls=2 if is_redis(self.store.url) else 1,
@@ -291,9 +291,7 @@ class Runtime:
     async def _keepers(self, reaper: Reaper) -> list[Service]:
         """What finishes and keeps work; the exchange last, so that it stops first."""
         clock, publish, store = self.clock, self.bus.publish, self.store
-        self.probe = StoreProbe(
-            store, self.composition.app.name, clock, lease_ms=milliseconds(self.composition.core.lease)
-        )
+        self.probe = StoreProbe(clock, lease_ms=milliseconds(self.composition.core.lease))
         self.sampler = await self.container.get(LoopLagSampler)
         metrics = await self.container.get(MetricsSettings)
         kept: list[Service] = metric_services(
@@ -306,18 +304,18 @@ class Runtime:
         )
         return [
             *kept,
-            FleetBeat(
-                store.fleet,
+            LoopProgress(self.board, clock),
+            self.sampler,
+            WorkerPulse(
+                store,
                 self._record,
                 self.exchange,
+                self.probe,
                 self.options.on_instruction,
-                every_ms=milliseconds(self.composition.core.poll),
+                poll_ms=milliseconds(self.composition.core.poll),
                 clock=clock,
                 publish=publish,
             ),
-            LoopProgress(self.board, clock),
-            self.sampler,
-            self.probe,
             reaper,
             Pruner(store.jobs, clock),
             Renewal(
@@ -338,6 +336,11 @@ class Runtime:
             self.exchange,
         ]
 
+    @property
+    def _seldom_ms(self) -> int:
+        """How often those look by themselves whom pulses wake; a test that drives the worker has no pulses."""
+        return milliseconds(self.composition.core.poll) * (1 if self.options.driven else SELDOM)
+
     def _timers(self) -> list[Service]:
         if not self.composition.core.scheduler_enabled:
             return []
@@ -350,10 +353,11 @@ class Runtime:
             self.store.schedules,
             app=self.composition.app.name,
             now_ms=self.store.now_ms,
-            poll_ms=milliseconds(self.composition.core.poll),
+            poll_ms=self._seldom_ms,
             clock=self.clock,
             publish=self.bus.publish,
             wake=self.exchange.wake,
+            skips={d.record.name: d.skips for d in self.definitions if d.skips is not None},
         )
 
     async def _announce(self, scheduler: SchedulerSettings) -> list[ScheduleRecord]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ..model.bounds import Bounds
 from ..model.cron.faults import CronError
 from ..model.cron.preview import occurrences
 from ..model.durations import format_duration
@@ -16,7 +17,7 @@ from ..model.timing import At, CronTiming, Every
 from ..schedules.due import is_live
 from .documents import instant
 from .failures import tell
-from .output import at
+from .output import at, count
 
 
 @dataclass(frozen=True, order=True)
@@ -42,34 +43,46 @@ def when(record: ScheduleRecord) -> str:
     """When a schedule is due, in words."""
     timing = record.timing
     if isinstance(timing, CronTiming):
-        return f"cron {timing.expression} ({timing.timezone})"
+        return f"cron {timing.expression} ({timing.timezone}){_bounds(timing.bounds)}"
     if isinstance(timing, Every):
-        return f"every {format_duration(timing.every_ms)}"
+        return f"every {format_duration(timing.every_ms)}{_bounds(timing.bounds)}"
     return f"once at {at(timing.at_ms)}" if isinstance(timing, At) else "when triggered"
 
 
+def _bounds(bounds: Bounds | None) -> str:
+    if bounds is None:
+        return ""
+    start = f" from {at(bounds.start_ms)}" if bounds.start_ms is not None else ""
+    end = f" until {at(bounds.end_ms)}" if bounds.end_ms is not None else ""
+    days = f" without {count(len(bounds.skip_on), 'date')}" if bounds.skip_on else ""
+    return f"{start}{end}{days}"
+
+
 def _slots(record: ScheduleRecord) -> Iterator[Slot]:
-    due, jitter = record.next_due_ms, _jitter(record)
+    due, said = record.next_due_ms, _said(record)
     try:
         while due is not None:
             yield (
-                _cron_slot(record, record.timing, due, jitter)
+                _cron_slot(record, record.timing, due, said)
                 if isinstance(record.timing, CronTiming)
-                else Slot(due, record.name, "", jitter)
+                else Slot(due, record.name, "", said)
             )
             due = record.timing.next_after(due)
     except CronError as error:
         tell(f"schedule {record.name}: {error}")
 
 
-def _cron_slot(record: ScheduleRecord, timing: CronTiming, due: int, jitter: str | None) -> Slot:
+def _cron_slot(record: ScheduleRecord, timing: CronTiming, due: int, said: str | None) -> Slot:
     found = occurrences(timing.cron, due - 1, 1)
     # A slot that an older definition left behind is not in the expression.
     if not found or found[0].at_ms != due:
-        return Slot(due, record.name, "", jitter)
-    notes = [note for note in (found[0].note, jitter) if note]
+        return Slot(due, record.name, "", said)
+    notes = [note for note in (found[0].note, said) if note]
     return Slot(due, record.name, found[0].local, "; ".join(notes) or None)
 
 
-def _jitter(record: ScheduleRecord) -> str | None:
-    return f"up to {format_duration(record.jitter_ms)} later" if record.jitter_ms else None
+def _said(record: ScheduleRecord) -> str | None:
+    """What is true of every slot."""
+    jitter = f"up to {format_duration(record.jitter_ms)} later" if record.jitter_ms else ""
+    skips = f"unless {record.facts['skip_on']} skips its date" if "skip_on" in record.facts else ""
+    return "; ".join(filter(None, (jitter, skips))) or None

@@ -23,7 +23,7 @@ from .process import (
     WorkerStuck,
     WorkLeft,
 )
-from .schedules import ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable
+from .schedules import ScheduleFault, ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable
 
 __all__ = [
     "BackoffFailed",
@@ -53,6 +53,7 @@ __all__ = [
     "OutboxTrouble",
     "PoolFailed",
     "PoolScaled",
+    "ScheduleFault",
     "ScheduleFired",
     "ScheduleMissed",
     "ScheduleSkipped",

@@ -41,3 +41,13 @@ class ScheduleUnusable(Event, frozen=True, kw_only=True):
     text: ClassVar[str] = "schedule {schedule} cannot be fired by this process: {error}"
     schedule: str
     error: str
+
+
+class ScheduleFault(Event, frozen=True, kw_only=True):
+    """A function that a schedule's code gave has failed."""
+
+    wire_name: ClassVar[str] = "schedule.fault"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "schedule {schedule}: {error}"
+    schedule: str
+    error: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
+from .bounds import SkipOn
 from .durations import DurationLike
 from .policy import BackoffLike, OwnBackoff
 from .retention import Retention
@@ -84,6 +85,12 @@ class ScheduleOptions(CodeRunOptions, total=False):
     dst_gap: Literal["shift", "skip"]
     dst_overlap: Literal["first", "second", "both"]
     offset: DurationLike
+    start: datetime
+    """Slots count from this instant on."""
+    end: datetime
+    """Slots count before this instant."""
+    skip_on: SkipOn
+    """Local dates without slots, or a function that says of a date whether its slots are skipped."""
     jitter: DurationLike | None
     overlap: Literal["skip", "allow"]
     missed: Literal["once", "skip"]

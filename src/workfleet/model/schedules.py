@@ -48,9 +48,10 @@ class Fire(Struct, frozen=True, kw_only=True):
     """One slot of one schedule. The store applies it only while `slot_ms` is still the schedule's next due slot.
 
     The job's own `slot_ms` is the slot that it runs, a later one where earlier slots are passed over. `job` is None
-    when policy says that this slot runs nothing (`kind` "missed"). With `unless_running` the store, in the same step,
+    when this slot runs nothing (`kind` "missed", or "skipped"). With `unless_running` the store, in the same step,
     inserts nothing while the job of the last fire is unsettled, and records the slot as skipped; so it does when an
-    unfinished job has the new one's unique key. A job whose id is there already counts as fired.
+    unfinished job has the new one's unique key. A job whose id is there already counts as fired. Without a job,
+    `skipped` says that the slot counts as skipped and not as missed.
     """
 
     schedule: str
@@ -58,6 +59,7 @@ class Fire(Struct, frozen=True, kw_only=True):
     next_due_ms: int | None
     job: JobRecord | None
     unless_running: bool = False
+    skipped: bool = False
     missed: int = 0
     """How many slots this fire passes over; added to the schedule's `missed_count`."""
     call: str | None = None

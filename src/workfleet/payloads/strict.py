@@ -13,7 +13,39 @@ MAX_DEPTH = 200
 
 def check_json(value: object, what: str) -> None:
     """Raise `PayloadRejected` where a value made of plain Python objects is not strict JSON."""
-    _check(value, what, "$", 0)
+    if not _is_strict(value, 0):
+        _check(value, what, "$", 0)
+
+
+def _is_strict(value: object, depth: int) -> bool:
+    """Whether a value is strict JSON, without saying where it is not. What it does not know it calls wrong."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_text(value)  # type: ignore[attr-defined, arg-type]
+    if kind is int:
+        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[operator]
+    if value is None or kind is bool:
+        return True
+    if kind is float:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    if depth >= MAX_DEPTH:
+        return False
+    if kind is dict:
+        for key, item in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str or not (key.isascii() or _is_text(key)) or not _is_strict(item, depth + 1):
+                return False
+        return True
+    if kind is list or kind is tuple:
+        return all(_is_strict(item, depth + 1) for item in value)  # type: ignore[attr-defined]
+    return False
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check(value: object, what: str, path: str, depth: int) -> None:

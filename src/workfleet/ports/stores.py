@@ -14,17 +14,20 @@ Any call may raise `StoreUnavailable`; then nothing of it, or all of it, has hap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from workfleet.model.fleet import Instruction, LockGrant, LockHeld, WorkerRecord
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.limits import QueueLimits, QueueRecord
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Settlement
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 
 from .exam import StoreExam
+
+if TYPE_CHECKING:
+    from .pulse import Pulse, PulseRequest
 
 
 class Want(Struct, frozen=True):
@@ -108,7 +111,7 @@ class JobStore(Protocol):
         """Add jobs, all in one step. A job whose id exists, or whose unique key is held (`UniqueRule`), is not added;
         the answer names the job that is there, or that holds the key. The id of a newcomer that was the last to replace
         a job exists as that job, while it is there. A repeat under the same `call` says "created" of what it added and
-        "replaced" of what it replaced.
+        "replaced" of what it replaced; it does not add again what `settle` did not keep.
 
         Sets `created_ms`; `due_ms`: the latest of now, now + `delay_ms` and the given `due_ms`; and `expires_ms`: the
         earlier of now + `expires_after_ms` and the given one. The state is `delayed` when due later or parked,
@@ -141,6 +144,10 @@ class JobStore(Protocol):
         it ready at once, behind those that are). One that is settled as ready (given back, crashed) returns to its
         place in the order. Lease, worker and token are cleared. What its end allows (a parked job, a free slot of a
         limited queue) becomes ready and wakes in the same step. A stale claim changes nothing and adds nothing.
+
+        A job whose own rule for that state keeps none (`KeepRule.count` 0) may be gone in the same step, with its logs,
+        as BullMQ does it: a Redis store deletes it now, the others at the next `prune`. A repeat is known all the same,
+        for some minutes.
         """
         ...
 
@@ -190,11 +197,6 @@ class JobStore(Protocol):
     async def expires_in_ms(self) -> int | None:
         """In how many milliseconds the first lease of an active job ends; 0 or less: it has. None: no job is active, so
         that none can expire within a lease from now."""
-        ...
-
-    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
-        """Enqueue a job, claim, and settle all that was claimed with this outcome, in one step that is otherwise the
-        same as these three: what proves that a worker can work. Returns how many were settled."""
         ...
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
@@ -336,13 +338,8 @@ class FleetStore(Protocol):
         """Add or replace a worker's record; sets `started_ms` and `seen_ms`."""
         ...
 
-    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
-        """Set `seen_ms` to now, and how many jobs it runs. Returns the record, which has its instruction; None
-        when it is gone."""
-        ...
-
     async def instruct(self, worker_id: str, instruction: Instruction | None) -> bool:
-        """Tell a worker what to do; None takes it back. It learns so at its next beat. False when there is no such
+        """Tell a worker what to do; None takes it back. It learns so at its next pulse. False when there is no such
         record. `register` clears it."""
         ...
 
@@ -382,6 +379,15 @@ class Store(Protocol):
 
     async def now_ms(self) -> int:
         """The store's time, by which leases and due times are judged."""
+        ...
+
+    async def pulse(self, request: PulseRequest) -> Pulse:
+        """What a worker asks at every poll, in one step: enqueue the probe, claim, and settle all that was claimed,
+        which is otherwise the same as these three; set the worker's `seen_ms` to now and its `active`; and look around.
+
+        Wakes who waits here, as if it had just been notified: for schedules, at this store's first pulse, when one
+        changed since the last, and when the store's time has jumped since; for those of `queues` that are not paused
+        and have ready jobs, or delayed ones that are due `within_ms`. So none of them has to poll as often."""
         ...
 
     async def check(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from inspect import iscoroutinefunction
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, cast, overload
 
+from workfleet.model.bounds import local_date
 from workfleet.model.checks import instant_ms, run_overrides, without_functions
 from workfleet.model.declared import bare_decorator, mark, marked, unwrap
 from workfleet.model.durations import DurationLike, duration_ms
@@ -112,6 +114,8 @@ def check_options(options: ScheduleOptions) -> None:
     jitter = options.get("jitter")
     if jitter is not None:
         duration_ms(jitter)
+    if iscoroutinefunction(options.get("skip_on")):
+        raise ValueError("skip_on: it is a plain function of a date, not an async one")
     for name, words in _WORDS.items():
         value = options.get(name, words[0])
         if value not in words:
@@ -142,4 +146,16 @@ def timing_of(spec: ScheduleSpec, *, name: str, default_timezone: str) -> Any:
         dst_gap=options.get("dst_gap", "shift"),
         dst_overlap=options.get("dst_overlap", "first"),
         name=name,
+        start=options.get("start"),
+        end=options.get("end"),
+        skip_on=options.get("skip_on"),
     )
+
+
+def skips_of(options: ScheduleOptions, timezone: str) -> Callable[[int], bool] | None:
+    """Which slots a function as `skip_on` leaves out, by their local date; None without a function."""
+    asked = options.get("skip_on")
+    if not callable(asked):
+        return None
+    says: Callable[[date], bool] = asked
+    return lambda slot_ms: bool(says(local_date(slot_ms, timezone)))

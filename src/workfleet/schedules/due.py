@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from workfleet.ids import derived_id, new_token
 from workfleet.model.jobs import JobRecord, UniqueRule
@@ -31,11 +32,13 @@ def lies_in_a_wrong_future(record: ScheduleRecord, now_ms: int) -> bool:
 
 @dataclass(frozen=True)
 class Due:
-    """The slots that are due: the one to run (None: none, by policy), how many are passed over, and what comes next."""
+    """The slots that are due: the one to run (None: none, by policy), how many are passed over, and what comes next.
+    `skipped`: there is none to run because `skip_on` says so."""
 
     slot_ms: int | None
     missed: int
     next_ms: int | None
+    skipped: bool = False
 
 
 def fire_time_ms(record: ScheduleRecord) -> int | None:
@@ -76,12 +79,22 @@ def find_due(record: ScheduleRecord, now_ms: int) -> Due | None:
     return Due(latest, passed, following)
 
 
+def without_skipped(record: ScheduleRecord, due: Due, skips: Callable[[int], bool]) -> Due:
+    """What is due where a function says which slots are skipped: the last one that is not."""
+    slot, passed = due.slot_ms, 0
+    while slot is not None and skips(slot):
+        slot, passed = record.timing.previous_before(slot), passed + 1
+        if slot is None or record.next_due_ms is None or slot < record.next_due_ms or passed > _COUNT_LIMIT:
+            return Due(None, 0, due.next_ms, skipped=True)
+    return replace(due, slot_ms=slot, missed=max(due.missed - passed, 0))
+
+
 def _slots_before(record: ScheduleRecord, first: int, latest: int) -> int:
     """How many slots there are from the first up to the latest, without that one; at most `_COUNT_LIMIT` for what has
     to be counted one by one."""
     timing = record.timing
     following = timing.next_after(first)
-    if isinstance(timing, Every) and following is not None:
+    if isinstance(timing, Every) and timing.bounds is None and following is not None:
         # The first may be off the grid: an older definition may have left it behind.
         return (latest - following) // timing.every_ms + 1 if latest > first else 0
     count, slot = 0, first
@@ -103,6 +116,7 @@ def fire_of(record: ScheduleRecord, due: Due, app: str) -> Fire:
         next_due_ms=due.next_ms,
         job=job,
         unless_running=record.overlap == "skip",
+        skipped=due.skipped,
         missed=due.missed,
         call=new_token(),
     )

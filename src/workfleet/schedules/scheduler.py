@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from workfleet.errors import StoreUnavailable
-from workfleet.events import Event, ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable, StoreTrouble
+from workfleet.events import (
+    Event,
+    ScheduleFault,
+    ScheduleFired,
+    ScheduleMissed,
+    ScheduleSkipped,
+    ScheduleUnusable,
+    StoreTrouble,
+)
 from workfleet.model.cron import CronError
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import ScheduleStore
 
-from .due import find_due, fire_of, fire_time_ms, is_live, lies_in_a_wrong_future
+from .due import Due, find_due, fire_of, fire_time_ms, is_live, lies_in_a_wrong_future, without_skipped
 
 _BATCH = 100
 _RETRY_S = 1.0
 
 
 class Scheduler:
-    """A Service. `now_ms` is the store's clock, by which slots are due."""
+    """A Service. `now_ms` is the store's clock, by which slots are due. `skips` has, by schedule, the functions of the
+    code that say of a slot whether it is skipped."""
 
     name = "scheduler"
 
@@ -32,9 +41,11 @@ class Scheduler:
         clock: Clock,
         publish: Callable[[Event], None],
         wake: Callable[[], None],
+        skips: Mapping[str, Callable[[int], bool]] | None = None,
     ) -> None:
         self._store, self._app, self._now_ms, self._poll_ms = store, app, now_ms, poll_ms
         self._clock, self._publish, self._wake = clock, publish, wake
+        self._skips = skips or {}
         self._trouble = False
         self._unanswered: list[Fire] = []
         """Fires whose answer was lost: asked again, so that nothing that happened stays untold."""
@@ -72,12 +83,23 @@ class Scheduler:
                 self._tell_unusable(record, error)
                 continue
             if due is not None:
-                fires.append(fire_of(record, due, self._app))
+                fires.append(fire_of(record, self._without_skipped(record, due), self._app))
             elif fires_at is not None:
                 next_ms = min(next_ms, fires_at)
         for start in range(0, len(fires), _BATCH):
             await self._fire(fires[start : start + _BATCH], now)
         return 0 if fires else max(next_ms - now, 1)
+
+    def _without_skipped(self, record: ScheduleRecord, due: Due) -> Due:
+        skips = self._skips.get(record.name)
+        if skips is None:
+            return due
+        try:
+            return without_skipped(record, due, skips)
+        except Exception as error:  # noqa: BLE001 - the user's function; a run too many is better than none
+            told = f"skip_on failed, and its slot is run: {type(error).__name__}: {error}"
+            self._publish(ScheduleFault(schedule=record.name, error=told))
+            return due
 
     def _re_anchored(self, record: ScheduleRecord, now: int) -> Fire:
         """A fire that runs nothing and brings the schedule back from a future that a wrong clock had put it into."""
@@ -107,7 +129,8 @@ class Scheduler:
             if fire.missed:
                 self._publish(ScheduleMissed(schedule=fire.schedule, slot_ms=fire.slot_ms, count=fire.missed))
             if answer.kind == "skipped":
-                reason = f"its run {answer.running_job_id} is not finished"
+                running = f"its run {answer.running_job_id} is not finished"
+                reason = running if fire.job is not None else "skip_on leaves out its date"
                 self._publish(ScheduleSkipped(schedule=fire.schedule, slot_ms=slot, reason=reason))
             elif answer.kind == "fired" and fire.job is not None:
                 self._publish(

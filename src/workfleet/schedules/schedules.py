@@ -206,6 +206,9 @@ class Schedules:
                 dst_gap=options.get("dst_gap", "shift"),
                 dst_overlap=options.get("dst_overlap", "first"),
                 name=name,
+                start=options.get("start"),
+                end=options.get("end"),
+                skip_on=options.get("skip_on"),
             )
             jitter = options.get("jitter")
             jitter_ms = duration_ms(jitter) if jitter is not None else 0
@@ -236,6 +239,8 @@ def _check_runtime(name: str, job: NewJob[Any], options: ScheduleOptions) -> Non
         if option not in _RUNTIME_OPTIONS:
             raise ValueError(f"the option {option!r} is not for schedules that are added at run time")
     check_options(options)
+    if callable(options.get("skip_on")):
+        raise ValueError("skip_on= is dates here: a function cannot be stored")
     if not isinstance(options.get("enabled", True), bool):
         raise ValueError(f"enabled={options.get('enabled')!r}: it is True or False")
     for key in ("id", "at"):

@@ -15,6 +15,7 @@ from workfleet.errors import StoreUnavailable
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
 from workfleet.ports.exam import StoreExam
+from workfleet.ports.pulse import Pulse, PulseRequest
 from workfleet.ports.stores import FleetStore, JobStore, KeyStore, LockStore, QueueStore, ScheduleStore, Store
 
 When = Literal["before", "after"]
@@ -45,7 +46,7 @@ class _Rate:
 class FaultyStore:
     """A `Store` around another one. Every call goes through; those that were asked to fail raise `StoreUnavailable`.
 
-    A call's name is its part and its method, as "jobs.claim" or "fleet.beat", for the store's own the method alone
+    A call's name is its part and its method, as "jobs.claim" or "fleet.workers", for the store's own the method alone
     ("now_ms"); a settle that also claims is "jobs.settle+claim". Numbers count the calls of one name from 1. `calls` is
     every call so far, failed ones included; `failed` are those that failed, as "jobs.claim 2 before".
     """
@@ -114,6 +115,9 @@ class FaultyStore:
 
     async def now_ms(self) -> int:
         return cast(int, await self._call("now_ms", self._store.now_ms))
+
+    async def pulse(self, request: PulseRequest) -> Pulse:
+        return cast(Pulse, await self._call("pulse", lambda: self._store.pulse(request)))
 
     async def check(self) -> None:
         await self._call("check", self._store.check)

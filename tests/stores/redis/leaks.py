@@ -11,7 +11,7 @@ from tests.stores.redis.servers import Server
 _STATES = ("wait", "active", "delayed", "prioritized", "completed", "failed", "waiting-children")
 _OF_QUEUES = {*_STATES, "id", "meta", "marker", "events", "pc"}
 _OF_JOBS = {"", ":lock", ":logs"}
-_OF_APP = {"queues", "number", "schedules", "workers"}
+_OF_APP = {"queues", "number", "schedules", "schedules_revision", "workers"}
 
 
 def left_behind(server: Server, app: str = "shop") -> list[str]:

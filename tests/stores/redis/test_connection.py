@@ -111,24 +111,24 @@ async def test_a_killed_connection_fails_who_waits_and_comes_back_by_itself(serv
 
 @pytest.mark.parametrize("how", ["frozen", "paused", "packets dropped"])
 async def test_a_silent_server_is_given_up_and_found_again(own_server: Server, how: str) -> None:
-    async with Proxy(own_server.port) as proxy, connected(proxy.url, read_s=0.3) as connection:
+    async with Proxy(own_server.port) as proxy, connected(proxy.url, read_s=1) as connection:
         await connection.command("SET", "a", "1")
         if how == "frozen":
             own_server.freeze()
         elif how == "paused":
-            own_server.ask("CLIENT", "PAUSE", 700, "ALL")
+            own_server.ask("CLIENT", "PAUSE", 2_500, "ALL")
         else:
             proxy.silent = True
         calls = await asyncio.gather(*(connection.command("GET", "a") for _ in range(3)), return_exceptions=True)
-        assert [str(answer) for answer in calls] == [f"store {proxy.url}: it did not answer within 0.3 s"] * 3
+        assert [str(answer) for answer in calls] == [f"store {proxy.url}: it did not answer within 1 s"] * 3
         own_server.thaw()
         proxy.silent = False
         await until_it_works(lambda: connection.command("GET", "a"))
 
 
 async def test_a_slow_answer_is_no_silence_while_others_come(server: Server) -> None:
-    async with connected(server.url, read_s=0.5) as connection:
-        for n in range(20):
+    async with connected(server.url, read_s=1) as connection:
+        for n in range(30):
             assert await connection.command("ECHO", n) == str(n).encode()
             await asyncio.sleep(0.05)
 
@@ -136,11 +136,11 @@ async def test_a_slow_answer_is_no_silence_while_others_come(server: Server) -> 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_a_blocked_loop_is_no_silence(server: Server, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def block() -> None:
-        async with Proxy(server.port) as proxy, connected(proxy.url, read_s=0.2) as connection:
+        async with Proxy(server.port) as proxy, connected(proxy.url, read_s=0.6) as connection:
             await connection.command("PING")
             ours, theirs = socket.socketpair()
             # In this phase of uvloop's turn, timers come before the next read.
-            asyncio.get_running_loop().add_reader(ours, lambda: (ours.recv(1), time.sleep(0.5)))
+            asyncio.get_running_loop().add_reader(ours, lambda: (ours.recv(1), time.sleep(1.2)))
             asked = asyncio.ensure_future(connection.command("ECHO", "a"))
             await asyncio.sleep(0)
             theirs.send(b"x")
@@ -167,7 +167,7 @@ async def test_restarted_three_times_in_three_seconds(own_server: Server) -> Non
             await asyncio.to_thread(own_server.start)
         started = asyncio.get_running_loop().time()
         await until_it_works(lambda: connection.command("PING"))
-        assert asyncio.get_running_loop().time() - started < 4
+        assert asyncio.get_running_loop().time() - started < 15
 
 
 async def test_out_of_memory_is_said_and_passes(own_server: Server) -> None:

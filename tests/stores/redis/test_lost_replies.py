@@ -17,7 +17,7 @@ from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
-from workfleet.model.jobs import JobRecord, JobState
+from workfleet.model.jobs import JobRecord, JobState, Keep, KeepRule
 from workfleet.model.limits import QueueLimits
 from workfleet.ports.stores import (
     FleetStore,
@@ -31,7 +31,7 @@ from workfleet.ports.stores import (
     TakeOver,
 )
 from workfleet.stores.redis.store import RedisStore
-from workfleet.testing.contracts.harness import COMPLETED, FAILED, RAISED, ManualClock, ended, job, jobs, request
+from workfleet.testing.contracts.harness import COMPLETED, FAILED, RAISED, ManualClock, ended, job, jobs, pulse, request
 from workfleet.testing.contracts.repeats import picture
 from workfleet.testing.contracts.schedules import fire, schedule
 
@@ -53,12 +53,15 @@ class Scene(Struct, frozen=True):
 
 
 Call = Callable[[Scene], Awaitable[object]]
+NONE = Keep(KeepRule(count=0), KeepRule(count=0))
 WORKER = WorkerRecord(id="w1", identity=ProcessIdentity("host", "boot", 1, "1"))
 FIRST_AGAIN: dict[str, Call] = {
     "jobs.enqueue": lambda s: s.store.jobs.enqueue([*jobs("n1 n2"), job("u", unique_key="key")], call="c"),
     "jobs.claim": lambda s: s.store.jobs.claim(request(2, token="t1")),
     "jobs.settle": lambda s: s.store.jobs.settle([_with_child(s, "a"), ended(s.claimed["b"], RAISED)]),
     "jobs.settle+claim": lambda s: s.store.jobs.settle([_with_child(s, "a")], request(2, token="t1")),
+    "jobs.settle, not kept": lambda s: s.store.jobs.settle([ended(s.claimed[each]) for each in ("k", "l", "b")]),
+    "jobs.settle, not kept when failed": lambda s: s.store.jobs.settle([ended(s.claimed["k"], FAILED)]),
     "jobs.renew": lambda s: s.store.jobs.renew([s.claim("a"), s.claim("b")], 500),
     "jobs.report": lambda s: s.store.jobs.report(s.claim("a"), progress=b"1", lines=["x", "y"], call="c"),
     "jobs.take_over": lambda s: s.store.jobs.take_over(TakeOver("reaper", "t1", 500)),
@@ -82,7 +85,6 @@ FIRST_AGAIN: dict[str, Call] = {
     "keys.get": lambda s: s.store.keys.get("k"),
     "keys.replace": lambda s: s.store.keys.replace("k", b"v", b"w", 60_000),
     "fleet.register": lambda s: s.store.fleet.register(structs.replace(WORKER, id="w2")),
-    "fleet.beat": lambda s: s.store.fleet.beat("w1", active=3),
     "fleet.instruct": lambda s: s.store.fleet.instruct("w1", "stop"),
     "fleet.workers": lambda s: s.store.fleet.workers(),
     "check": lambda s: s.store.check(),
@@ -93,9 +95,6 @@ AS_FOUND: dict[str, Call] = {
     "jobs.cancel": lambda s: s.store.jobs.cancel(["late", "a", "nobody"]),
     "jobs.promote": lambda s: s.store.jobs.promote(["late", "a"]),
     "jobs.delete": lambda s: s.store.jobs.delete(["late", "failed", "a"]),
-    "jobs.round_trip": lambda s: s.store.jobs.round_trip(
-        job("r", queue="r"), request(token="t1", r=2), ended(s.claimed["a"]).outcome
-    ),
     "jobs.purge": lambda s: s.store.jobs.purge("q", [JobState.WAITING, JobState.FAILED]),
     "jobs.prune": lambda s: s.store.jobs.prune([PruneRule(JobState.FAILED, count=0)]),
     "queues.set_paused": lambda s: s.store.queues.set_paused("q", paused=True),
@@ -105,6 +104,7 @@ AS_FOUND: dict[str, Call] = {
     "keys.put_if_absent": lambda s: s.store.keys.put_if_absent("new", b"mine", 60_000),
     "keys.delete": lambda s: s.store.keys.delete("k", b"v"),
     "fleet.forget": lambda s: s.store.fleet.forget("w1"),
+    "pulse": lambda s: pulse(s.store, probe=job("r", queue="r"), claim=request(token="t1", r=2), worker="w1", active=3),
 }
 """A repeat of these says what it finds."""
 NO_CALLS = {"jobs.wait", "jobs.wait_for_cancels", "schedules.wait"}
@@ -116,13 +116,13 @@ def _with_child(scene: Scene, job_id: str) -> Any:
 
 
 @asynccontextmanager
-async def scene(proxy: Proxy, server: Server) -> AsyncIterator[Scene]:
+async def scene(url: str, server: Server) -> AsyncIterator[Scene]:
     server.ask("FLUSHALL")
     clock = ManualClock()
-    store = await RedisStore.open(proxy.url, app="shop", clock=clock, test_now_ms=clock.now_ms)
+    store = await RedisStore.open(url, app="shop", clock=clock, test_now_ms=clock.now_ms)
     try:
-        await store.jobs.enqueue([*jobs("failed a b"), job("late", delay_ms=900_000)])
-        claimed = {each.id: each for each in await store.jobs.claim(request(3, token="t0", lease_ms=60_000))}
+        await store.jobs.enqueue([*jobs("failed a b"), *jobs("k l", keep=NONE), job("late", delay_ms=900_000)])
+        claimed = {each.id: each for each in await store.jobs.claim(request(5, token="t0", lease_ms=60_000))}
         await store.jobs.settle([ended(claimed["failed"], FAILED)])
         await store.jobs.report(claimed["b"].claim, lines=["said"])
         await store.jobs.enqueue([*jobs("x y z"), job("first", unique_key="key")])
@@ -160,7 +160,7 @@ async def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 @pytest.mark.parametrize("name", [*FIRST_AGAIN, *AS_FOUND])
 async def test_a_call_that_was_lost_is_repeated(name: str, proxy: Proxy, server: Server) -> None:
     call = (FIRST_AGAIN | AS_FOUND)[name]
-    async with scene(proxy, server) as here:
+    async with scene(proxy.url, server) as here:
         before = Counter(proxy.calls)
         first = await call(here)
         asked = [part for part in proxy.calls if proxy.calls[part] > before[part]]
@@ -171,7 +171,7 @@ async def test_a_call_that_was_lost_is_repeated(name: str, proxy: Proxy, server:
     assert asked
     for part in asked:
         for when in HOW:
-            async with scene(proxy, server) as here:
+            async with scene(proxy.url, server) as here:
                 proxy.lose(part, number=proxy.calls[part] + 1, when=when)
                 with pytest.raises(StoreUnavailable, match="the connection was lost"):
                     await call(here)
@@ -187,7 +187,8 @@ def test_no_call_was_forgotten() -> None:
         for method, found in inspect.getmembers(part, inspect.iscoroutinefunction)
         if not method.startswith("_")
     }
-    assert calls | {"jobs.settle+claim", "check"} == {*FIRST_AGAIN, *AS_FOUND, *NO_CALLS}
+    more = {"jobs.settle+claim", "jobs.settle, not kept", "jobs.settle, not kept when failed", "check", "pulse"}
+    assert calls | more == {*FIRST_AGAIN, *AS_FOUND, *NO_CALLS}
 
 
 async def test_the_time_is_asked_again(proxy: Proxy) -> None:

@@ -35,25 +35,25 @@ async def proxy(server: Server) -> AsyncIterator[Proxy]:
 async def test_a_large_value_goes_up_and_down_slowly(proxy: Proxy) -> None:
     """Slower than the time within which an answer must come: what gets on is no silence."""
     value = b"x" * (8 * MIB)
-    async with connected(proxy.url, read_s=0.7) as connection:
+    async with connected(proxy.url, read_s=1.5) as connection:
         await connection.command("PING")
         # What the system holds ready to send cannot be seen.
         connection._link._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MIB // 16)
-        proxy.pace = (MIB // 16, 0.01)
+        proxy.pace = (MIB // 16, 0.02)
         started = time.monotonic()
         await connection.command("SET", "a", value)
         up_s = time.monotonic() - started
         assert await connection.command("GET", "a") == value
-        assert up_s > 1.0
+        assert up_s > 1.5
         assert proxy.connections == 1
 
 
 async def test_a_large_value_that_gets_stuck_is_given_up(proxy: Proxy) -> None:
-    async with connected(proxy.url, read_s=0.5) as connection:
+    async with connected(proxy.url, read_s=1.5) as connection:
         await connection.command("PING")
         proxy.pace = (1 << 10, 3_600)
-        with pytest.raises(StoreUnavailable, match=r"it did not answer within 0\.5 s"):
-            await asyncio.wait_for(connection.command("SET", "a", b"x" * (16 * MIB)), 10)
+        with pytest.raises(StoreUnavailable, match=r"it did not answer within 1\.5 s"):
+            await asyncio.wait_for(connection.command("SET", "a", b"x" * (16 * MIB)), 30)
         proxy.pace = None
         await until_it_works(lambda: connection.command("SET", "a", "small"))
 
@@ -72,15 +72,15 @@ async def test_a_payload_of_64_mib(server: Server) -> None:
 
 
 async def test_a_reply_that_comes_in_pieces(proxy: Proxy) -> None:
-    async with connected(proxy.url, read_s=0.5) as connection:
+    async with connected(proxy.url, read_s=1.5) as connection:
         await connection.command("SET", "a", "x" * 40)
-        proxy.pace = (1, 0.02)
+        proxy.pace = (1, 0.05)
         assert await connection.command("GET", "a") == b"x" * 40
 
 
 @pytest.mark.parametrize("rest", ["never comes", "is nonsense"])
 async def test_a_reply_that_begins_and(proxy: Proxy, rest: str) -> None:
-    async with connected(proxy.url, read_s=0.3) as connection:
+    async with connected(proxy.url, read_s=1.5) as connection:
         await connection.command("SET", "a", "x" * 100)
         proxy.changed = (lambda said: said[:20]) if rest == "never comes" else (lambda _: b"?\r\nwhat\r\n")
         with pytest.raises(StoreUnavailable) as refused:
@@ -94,25 +94,25 @@ async def test_a_reply_that_begins_and(proxy: Proxy, rest: str) -> None:
 
 async def test_who_only_listens_notices_a_dead_network(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_PING_S", 0.2)
-    monkeypatch.setattr("workfleet.stores.redis.listening.READ_S", 0.3)
+    monkeypatch.setattr("workfleet.stores.redis.listening.READ_S", 2.0)
     store = await RedisStore.open(proxy.url, app="shop", clock=SystemClock())
     other = await RedisStore.open(f"redis://127.0.0.1:{proxy._to}", app="shop", clock=SystemClock())
     try:
         waiting = asyncio.create_task(store.schedules.wait(60_000))
-        await asyncio.sleep(1)
+        await asyncio.sleep(3)
         assert proxy.connections == 2, "a live network is not given up"
         proxy.silent = True
         await asyncio.sleep(0.05)
         await other.schedules.merge([schedule("a")])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while proxy.connections == 2:
                 await asyncio.sleep(0.05)
         proxy.silent = False
         # The message is lost. Hearing again it looks again.
-        assert await asyncio.wait_for(waiting, 20)
+        assert await asyncio.wait_for(waiting, 40)
         waiting = asyncio.create_task(store.schedules.wait(60_000))
         await other.schedules.merge([schedule("b")])
-        assert await asyncio.wait_for(waiting, 20)
+        assert await asyncio.wait_for(waiting, 40)
     finally:
         await store.close()
         await other.close()
@@ -136,7 +136,7 @@ async def test_a_server_that_hangs_up_on_everybody_is_not_asked_in_a_circle() ->
     try:
         async with connected(f"redis://127.0.0.1:{port}") as connection:
             with pytest.raises(StoreUnavailable):
-                await asyncio.wait_for(connection.command("PING"), 8)
+                await asyncio.wait_for(connection.command("PING"), 30)
             await asyncio.sleep(3)
             assert 2 <= met < 40
     finally:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stores.redis.leaks import left_behind
-from tests.stores.redis.servers import Server
+from tests.stores.redis.conftest import Place
 from workfleet.ports.stores import Store
 from workfleet.testing.contracts import (
     Leaks,
@@ -52,8 +51,8 @@ from workfleet.testing.contracts import (
 
 
 @pytest.fixture
-def leaks(server: Server) -> Leaks:
+def leaks(place: Place) -> Leaks:
     async def look(_: Store) -> list[str]:
-        return left_behind(server)
+        return place.left_behind()
 
     return look

@@ -19,7 +19,7 @@ from workfleet.stores.redis.store import RedisStore
 
 MOST = 2
 """So many calls of each script are lost, one a life."""
-KNOWN = {"enqueue", "cycle", "report", "takeover", "schedule_fire", "schedule_merge", "worker_register", "worker_beat",
+KNOWN = {"enqueue", "cycle", "report", "takeover", "schedule_fire", "schedule_merge", "worker_register", "pulse",
          "lock_acquire", "lock_release", "key_put", "operate", "cancels", "prune", "counts"}  # fmt: skip
 
 

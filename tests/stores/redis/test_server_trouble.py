@@ -15,6 +15,7 @@ from tests.stores.redis.servers import Server, server_of
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.fleet import LockGrant
+from workfleet.ports.stores import Settled
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import ManualClock, claim, ended, finish, job, jobs, request, stored
 
@@ -144,7 +145,6 @@ async def test_it_has_no_memory_left(own_server: Server) -> None:
         oom = "the server is out of memory (maxmemory) and refuses to write (OOM). Give it more memory"
         for call in (
             lambda: store.jobs.enqueue(jobs("late"), call="late"),
-            lambda: store.jobs.settle([ended(held)]),
             lambda: store.locks.acquire("l", "me", 1_000),
         ):
             with pytest.raises(StoreUnavailable) as error:
@@ -153,8 +153,16 @@ async def test_it_has_no_memory_left(own_server: Server) -> None:
         # Nothing of a refused call has happened.
         record = await stored(store, "early")
         assert (record.state.value, record.token) == ("active", held.token)
+        assert await store.jobs.get(["late"]) == [None]
+        assert await store.locks.held() == []
+        # What has begun with a command that takes no memory is carried out to its end, else nothing of it is.
+        settled = await asyncio.gather(store.jobs.settle([ended(held)]), return_exceptions=True)
+        refused = [each for each in settled if isinstance(each, StoreUnavailable) and oom in str(each)]
+        assert refused or settled == [Settled([True], [])]
+        assert (await stored(store, "early")).state.value == ("active" if refused else "completed")
         own_server.ask("CONFIG", "SET", "maxmemory", 0)
         assert (await store.jobs.settle([ended(held)])).applied == [True]
+        assert (await stored(store, "early")).state.value == "completed"
 
 
 async def test_it_allows_no_more_clients(own_server: Server) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from tests.stores.redis.servers import Server, free_port
+from tests.stores.redis.topologies import CLUSTERED, clustered, watched
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.stores.redis.store import RedisStore
@@ -16,10 +17,6 @@ from workfleet.testing.contracts.schedules import schedule
 
 pytestmark = pytest.mark.full
 _SOON_S = 60
-CLUSTERED = (
-    "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no",
-    "--cluster-port",
-)  # fmt: skip
 
 
 async def until(call: Callable[[], Awaitable[object]]) -> None:
@@ -37,27 +34,13 @@ async def until(call: Callable[[], Awaitable[object]]) -> None:
 @pytest.fixture
 def three(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Iterator[list[Server]]:
     """A primary, its replica, a sentinel that watches them."""
-    primary = Server(tmp_path_factory.mktemp("r"), binary=binary)
-    replica = Server(tmp_path_factory.mktemp("r"), "--replicaof", "127.0.0.1", str(primary.port), binary=binary)
-    folder = tmp_path_factory.mktemp("r")
-    rules = folder / "sentinel.conf"
-    rules.write_text(
-        f"sentinel monitor main 127.0.0.1 {primary.port} 1\nsentinel down-after-milliseconds main 500\n"
-        "sentinel failover-timeout main 2000\n"
-    )
-    sentinel = Server(folder, sentinel=rules, binary=binary)
-    servers = [primary, replica, sentinel]
-    for each in servers:
-        each.start()
-    yield servers
-    for each in servers:
-        each.stop()
+    with watched(tmp_path_factory.mktemp, binary=binary) as made:
+        yield [made.primary, made.replica, *made.sentinels]
 
 
 async def test_after_a_failover_the_new_primary_is_found(three: list[Server]) -> None:
     primary, replica, sentinel = three
     url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/main/0"
-    await until(lambda: known_replica(sentinel, replica))
     store = await RedisStore.open(url, app="shop", clock=SystemClock())
     other = await RedisStore.open(url, app="shop", clock=SystemClock())
     try:
@@ -78,8 +61,7 @@ async def test_after_a_failover_the_new_primary_is_found(three: list[Server]) ->
 
 
 async def test_sentinels_may_want_a_password_of_their_own(three: list[Server]) -> None:
-    primary, replica, sentinel = three
-    await until(lambda: known_replica(sentinel, replica))
+    primary, _, sentinel = three
     sentinel.ask("ACL", "SETUSER", "default", "resetpass", ">s3cret")
     url = f"redis+sentinel://127.0.0.1:{sentinel.port}/main"
     for wrong in ("", "?sentinel_password=wr0ng"):
@@ -101,11 +83,6 @@ async def merged(store: RedisStore) -> bool:
     return bool(await store.schedules.merge([schedule("a")]))
 
 
-async def known_replica(sentinel: Server, replica: Server) -> bool:
-    listed = await asyncio.to_thread(sentinel.ask, "SENTINEL", "REPLICAS", "main")
-    return str(replica.port).encode() in repr(listed).encode()
-
-
 async def replicated(replica: Server) -> bool:
     return await asyncio.to_thread(replica.ask, "EXISTS", "wf:shop:value:k:v", "wf:shop:locks") == 2
 
@@ -118,22 +95,12 @@ async def listeners(server: Server) -> bool:
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Iterator[list[Server]]:
     """Three nodes that share the slots."""
-    buses = [free_port() for _ in range(3)]
-    nodes = [Server(tmp_path_factory.mktemp("r"), *CLUSTERED, str(bus), binary=binary) for bus in buses]
-    for node in nodes:
-        node.start()
-    for node, (first, last) in zip(nodes, ((0, 5460), (5461, 10922), (10923, 16383)), strict=True):
-        node.ask("CLUSTER", "ADDSLOTSRANGE", first, last)
-        for other, bus in zip(nodes, buses, strict=True):
-            node.ask("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
-    yield nodes
-    for node in nodes:
-        node.stop()
+    with clustered(tmp_path_factory.mktemp, binary=binary) as nodes:
+        yield nodes
 
 
 @pytest.mark.parametrize("app", ["shop", "other", "a third"])
 async def test_a_cluster(cluster: list[Server], app: str) -> None:
-    await until(lambda: is_up(cluster))
     for node in cluster:
         store = await RedisStore.open(f"redis+cluster://127.0.0.1:{node.port}", app=app, clock=SystemClock())
         try:
@@ -145,11 +112,10 @@ async def test_a_cluster(cluster: list[Server], app: str) -> None:
             await store.close()
     held = sorted([str(await asyncio.to_thread(node.ask, "DBSIZE")) for node in cluster])
     assert held[:2] == ["0", "0"]
-    assert int(held[2]) == 3 + 1 + 3 + 2  # values, checked, locks, schedules
+    assert int(held[2]) == 3 + 1 + 3 + 3  # values, checked, locks, schedules
 
 
 async def test_the_nodes_are_known_when_the_one_of_the_url_is_gone(cluster: list[Server]) -> None:
-    await until(lambda: is_up(cluster))
     await checked(cluster[0])
     (owner,) = [node for node in cluster if node.ask("DBSIZE")]
     named = next(node for node in cluster if node is not owner)
@@ -180,7 +146,6 @@ async def owner_of(cluster: list[Server]) -> Server:
 
 
 async def test_the_keys_move_to_another_node(cluster: list[Server]) -> None:
-    await until(lambda: is_up(cluster))
     store = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[0].port}", app="shop", clock=SystemClock())
     other = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[1].port}", app="shop", clock=SystemClock())
     try:
@@ -212,7 +177,6 @@ async def test_the_keys_move_to_another_node(cluster: list[Server]) -> None:
 
 
 async def test_a_node_of_a_cluster_that_is_taken_for_a_server(cluster: list[Server]) -> None:
-    await until(lambda: is_up(cluster))
     await checked(cluster[0])
     owner = await owner_of(cluster)
     wrong = next(node for node in cluster if node is not owner)
@@ -225,7 +189,6 @@ async def test_a_node_of_a_cluster_that_is_taken_for_a_server(cluster: list[Serv
 
 
 async def test_the_cluster_is_down_for_a_while(cluster: list[Server]) -> None:
-    await until(lambda: is_up(cluster))
     for node in cluster:
         node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
     store = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[0].port}", app="shop", clock=SystemClock())
@@ -255,7 +218,6 @@ async def test_the_cluster_is_down_for_a_while(cluster: list[Server]) -> None:
 async def test_a_replica_takes_over_from_the_node(
     cluster: list[Server], tmp_path_factory: pytest.TempPathFactory, binary: str
 ) -> None:
-    await until(lambda: is_up(cluster))
     store = await RedisStore.open(f"redis+cluster://127.0.0.1:{cluster[0].port}", app="shop", clock=SystemClock())
     bus = free_port()
     replica = Server(tmp_path_factory.mktemp("r"), *CLUSTERED, str(bus), binary=binary)
@@ -289,8 +251,3 @@ async def checked(node: Server) -> None:
     store = await RedisStore.open(f"redis+cluster://127.0.0.1:{node.port}", app="shop", clock=SystemClock())
     await store.check()
     await store.close()
-
-
-async def is_up(cluster: list[Server]) -> bool:
-    states = [await asyncio.to_thread(node.ask, "CLUSTER", "INFO") for node in cluster]
-    return all("cluster_state:ok" in str(state) and "known_nodes:3" in str(state) for state in states)

@@ -12,6 +12,7 @@ from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.stores.redis.store import RedisStore
+from workfleet.testing.contracts.harness import pulse
 from workfleet.testing.contracts.schedules import schedule
 
 _SOON_S = 10
@@ -61,6 +62,30 @@ async def test_what_changed_nothing_and_another_app_wake_nobody(server: Server) 
         assert await asyncio.wait_for(tasks[0], _SOON_S)
         assert not tasks[1].done()
         tasks[1].cancel()
+
+
+async def test_what_no_message_told_a_pulse_tells(server: Server) -> None:
+    async with two(server, "shop", "shop") as (one, other):
+        await pulse(other)  # the first one wakes in any case
+        assert await other.schedules.wait(0)
+        one._session.channel = "where nobody listens"
+        for change in (
+            lambda: one.schedules.merge([schedule("a")]),
+            lambda: one.schedules.set_paused("a", paused=True),
+            lambda: one.schedules.put(schedule("a"), replace=True),
+            lambda: one.schedules.remove("a"),
+        ):
+            task = await waiting(other)
+            await change()
+            await asyncio.sleep(0.1)
+            assert not task.done(), "the message was to be lost"
+            await pulse(other)
+            assert await asyncio.wait_for(task, _SOON_S)
+        task = await waiting(other)
+        await pulse(other)
+        await asyncio.sleep(0.1)
+        assert not task.done(), "nothing has changed"
+        task.cancel()
 
 
 async def test_a_store_does_not_hear_itself(server: Server) -> None:

@@ -76,12 +76,6 @@ class Zone:
         """The instant as a datetime with this zone."""
         return (EPOCH + timedelta(seconds=instant)).astimezone(self._tz)
 
-    def _offset(self, instant: int) -> int:
-        # Not by way of `local`: this is asked a hundred times for a window, and this is the fast way.
-        offset = datetime.fromtimestamp(min(instant, _LAST), self._tz).utcoffset()
-        assert offset is not None  # every IANA zone has one
-        return offset.days * DAY_S + offset.seconds
-
     def _build(self, low: int, high: int) -> tuple[Span, ...]:
         changes = self._changes(low - _MARGIN_S, high + _MARGIN_S)
         ends = [start for start, _ in changes[1:]] + [high + _MARGIN_S]
@@ -101,29 +95,34 @@ class Zone:
 
     def _changes(self, low: int, high: int) -> list[tuple[int, int]]:
         """(instant, offset from then on), the first one at `low`."""
-        offset = self._offset(low)
-        found = [(low, offset)]
-        if self._tz is UTC:
-            return found
-        at = low
-        while at < high:
+        # A hundred times for a window, so by the fastest way there is.
+        tz, shown = self._tz, datetime.fromtimestamp
+        offset = shown(low, tz).utcoffset()
+        found = [(low, _seconds(offset))]
+        at, high = low, min(high, _LAST)
+        while at < high and tz is not UTC:
             probe = min(at + _PROBE_S, high)
-            then = self._offset(probe)
+            then = shown(probe, tz).utcoffset()
             if then != offset:
-                found.append((self._first_with(then, at, probe), then))
+                found.append((self._first_with(then, at, probe), _seconds(then)))
                 offset = then
             at = probe
         return found
 
-    def _first_with(self, offset: int, before: int, after: int) -> int:
+    def _first_with(self, offset: timedelta | None, before: int, after: int) -> int:
         """The instant in (before, after] at which the clock changed to `offset`."""
         while after - before > 1:
             middle = (before + after) // 2
-            if self._offset(middle) == offset:
+            if datetime.fromtimestamp(middle, self._tz).utcoffset() == offset:
                 after = middle
             else:
                 before = middle
         return after
+
+
+def _seconds(offset: timedelta | None) -> int:
+    assert offset is not None  # every IANA zone has one
+    return offset.days * DAY_S + offset.seconds
 
 
 @lru_cache(maxsize=1_024)

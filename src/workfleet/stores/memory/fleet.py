@@ -19,7 +19,8 @@ class MemoryFleet:
         now = self._clock.now_ms()
         self._workers[worker.id] = replace(worker, instruction=None, started_ms=now, seen_ms=now)
 
-    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
+    def beat(self, worker_id: str, active: int) -> WorkerRecord | None:
+        """A worker's sign of life. Returns its record, None when it is gone."""
         record = self._workers.get(worker_id)
         if record is None:
             return None

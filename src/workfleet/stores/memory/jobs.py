@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
 from ..matching import matches
@@ -89,11 +89,6 @@ class MemoryJobs:
     async def expires_in_ms(self) -> int | None:
         ends = [entry.record.lease_until_ms or 0 for entry in self._book.active.values()]
         return min(ends) - self._book.now() if ends else None
-
-    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
-        adding.add(self._book, [job], call=None)
-        claimed = claiming.claim(self._book, request)
-        return sum(ending.settle(self._book, Settlement(record.claim, outcome)) for record in claimed)
 
     async def retry(self, ids: Sequence[str]) -> list[bool]:
         return [ending.retry(self._book, self._book.entries.get(job_id)) for job_id in ids]

@@ -30,6 +30,8 @@ class MemorySchedules:
         self._book, self._wakes = book, wakes
         self._records: dict[str, ScheduleRecord] = {}
         self._last: dict[str, _LastFire] = {}
+        self.revision = 0
+        """Raised by every change of what is defined."""
 
     async def merge(self, defined: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
         names = {record.name for record in defined}
@@ -42,7 +44,7 @@ class MemorySchedules:
         for there in self._records.values():
             if there.from_code and there.name not in names:
                 there.orphaned = True
-        self._wakes.announce([SCHEDULES])
+        self._changed()
         return await self.all()
 
     async def put(self, record: ScheduleRecord, *, replace: bool) -> bool:
@@ -50,13 +52,13 @@ class MemorySchedules:
         if there is not None and not replace:
             return False
         self._set(record, there)
-        self._wakes.announce([SCHEDULES])
+        self._changed()
         return True
 
     async def remove(self, name: str) -> bool:
         self._last.pop(name, None)
         removed = self._records.pop(name, None)
-        self._wakes.announce([SCHEDULES])
+        self._changed()
         return removed is not None
 
     async def set_paused(self, name: str, *, paused: bool) -> bool:
@@ -64,7 +66,7 @@ class MemorySchedules:
         if there is None:
             return False
         there.paused = paused
-        self._wakes.announce([SCHEDULES])
+        self._changed()
         return True
 
     async def all(self) -> list[ScheduleRecord]:
@@ -75,6 +77,10 @@ class MemorySchedules:
 
     async def wait(self, timeout_ms: int) -> bool:
         return await self._wakes.wait([SCHEDULES], timeout_ms)
+
+    def _changed(self) -> None:
+        self.revision += 1
+        self._wakes.announce([SCHEDULES])
 
     def _set(self, record: ScheduleRecord, there: ScheduleRecord | None) -> None:
         """Store a definition. What the fleet did under that name so far stays."""
@@ -114,7 +120,7 @@ class MemorySchedules:
     def _run(self, fire: Fire, record: ScheduleRecord) -> Fired:
         """Insert the fire's job unless something speaks against it."""
         if fire.job is None:
-            return Fired("missed")
+            return Fired("skipped" if fire.skipped else "missed")
         if fire.unless_running and record.last_job_id is not None:
             running = self._book.entries.get(record.last_job_id)
             if running is not None and not running.finished:

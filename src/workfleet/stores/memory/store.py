@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from workfleet.ports.clock import Clock
+from workfleet.ports.pulse import Pulse, PulseRequest
 
+from ..news import News
 from ..wakes import Wakes
 from .book import Book
 from .exam import MemoryExam
@@ -11,6 +13,7 @@ from .fleet import MemoryFleet
 from .jobs import MemoryJobs
 from .keys import MemoryKeys
 from .locks import MemoryLocks
+from .pulse import round_trip, stirring
 from .queues import MemoryQueues
 from .schedules import MemorySchedules
 
@@ -26,7 +29,8 @@ class MemoryStore:
         wakes = Wakes(clock)
         self.locks = MemoryLocks(clock)
         self.keys = MemoryKeys(clock)
-        book = Book(clock, wakes, sweeps=(self.keys.sweep, self.locks.sweep))
+        self._news = News(wakes, clock)
+        self._book = book = Book(clock, wakes, sweeps=(self.keys.sweep, self.locks.sweep))
         self.jobs = MemoryJobs(book)
         self.queues = MemoryQueues(book)
         self.schedules = MemorySchedules(book, wakes)
@@ -35,6 +39,14 @@ class MemoryStore:
 
     async def now_ms(self) -> int:
         return self._clock.now_ms()
+
+    async def pulse(self, request: PulseRequest) -> Pulse:
+        settled = round_trip(self._book, request)
+        worker = None if request.worker is None else self.fleet.beat(request.worker, request.active)
+        revision = self.schedules.revision
+        queues = [name for name in request.queues if stirring(self._book, name, request.within_ms)]
+        self._news.hear(revision, self._clock.now_ms(), queues)
+        return Pulse(settled, revision, worker)
 
     async def check(self) -> None:
         """Memory is always there."""

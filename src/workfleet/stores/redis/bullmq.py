@@ -14,13 +14,18 @@ from workfleet.model.policy import DEFAULT_BACKOFF, Backoff
 from .jobids import stored_id
 
 _LONGEST_MS = 2**53 - 1
+_PLAIN = JobRecord(id="", queue="", name="")
+_INHERITED, _AS_ALL = _PLAIN.run, _PLAIN.keep
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 def options_of(job: JobRecord) -> str:
     """The JSON of `opts`: the nearest thing that BullMQ knows."""
-    options: dict[str, Any] = {"jobId": stored_id(job.id)}
+    stored = stored_id(job.id)
+    if job.run is _INHERITED and job.keep is _AS_ALL and _is_plain(job) and _is_simple(stored):
+        return f'{{"jobId":"{stored}"}}'
+    options: dict[str, Any] = {"jobId": stored}
     if job.delay_ms:
         options["delay"] = job.delay_ms
     if job.priority:
@@ -38,6 +43,15 @@ def options_of(job: JobRecord) -> str:
     if job.unique_key is not None:
         options["de"] = _deduplication(job.unique_key, job.unique)
     return _encoder.encode(options).decode()
+
+
+def _is_simple(text: str) -> bool:
+    """Whether JSON writes it as it is."""
+    return text.isascii() and text.replace("-", "").isalnum()
+
+
+def _is_plain(job: JobRecord) -> bool:
+    return not (job.delay_ms or job.priority or job.lifo or job.unique_key is not None)
 
 
 def overrides_from(opts: bytes) -> tuple[RunOverrides, bool]:

@@ -80,9 +80,11 @@ class RedisExam:
 
 
 def _ungrouped(peers: QueuePeers) -> Finding:
+    workers = peers.workers or ()
+    listening = "1 BullMQ worker listens" if len(workers) == 1 else f"{len(workers)} BullMQ workers listen"
     said = (
-        f"queue {peers.queue!r} has limits for groups, which only workfleet's workers keep, and "
-        f"{len(peers.workers or ())} BullMQ workers listen to it: {', '.join(peers.workers or ())}"
+        f"queue {peers.queue!r} has limits for groups, which only workfleet's workers keep, and {listening} to it: "
+        f"{', '.join(workers)}"
     )
     return Finding("group limits", "warning", said, "Let only workfleet's workers listen to it, or drop these limits")
 

@@ -21,9 +21,8 @@ class RedisFleet:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._keys = [session.layout.app(kind) for kind in ("workers", "beats", "instructions")]
+        self.keys = [session.layout.app(kind) for kind in ("workers", "beats", "instructions")]
         self._register = Script.load("worker_register")
-        self._beat = Script.load("worker_beat")
         self._instruct = Script.load("worker_instruct")
         self._all = Script.load("worker_all")
         self._forget = Script.load("worker_forget")
@@ -31,25 +30,21 @@ class RedisFleet:
     async def register(self, worker: WorkerRecord) -> None:
         said = structs.replace(worker, instruction=None, active=0, started_ms=0, seen_ms=0)
         args = (worker.id, msgspec.json.encode(said), worker.active)
-        await self._session.run(self._register, self._keys, args)
-
-    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
-        found = await self._session.run(self._beat, self._keys, (worker_id, active))
-        return None if found is None else _record(worker_id, *found)
+        await self._session.run(self._register, self.keys, args)
 
     async def instruct(self, worker_id: str, instruction: Instruction | None) -> bool:
-        return bool(await self._session.run(self._instruct, self._keys, (worker_id, instruction or "")))
+        return bool(await self._session.run(self._instruct, self.keys, (worker_id, instruction or "")))
 
     async def workers(self) -> list[WorkerRecord]:
-        found = await self._session.run(self._all, self._keys, ())
-        records = (_record(name.decode(), *facts) for name, *facts in zip(*[iter(found)] * 4, strict=True))
+        found = await self._session.run(self._all, self.keys, ())
+        records = (worker_of(name.decode(), *facts) for name, *facts in zip(*[iter(found)] * 4, strict=True))
         return sorted(records, key=lambda record: record.id)
 
     async def forget(self, worker_id: str) -> bool:
-        return bool(await self._session.run(self._forget, self._keys, (worker_id,)))
+        return bool(await self._session.run(self._forget, self.keys, (worker_id,)))
 
 
-def _record(worker_id: str, said: bytes, beat: bytes, instruction: bytes | None) -> WorkerRecord:
+def worker_of(worker_id: str, said: bytes, beat: bytes, instruction: bytes | None) -> WorkerRecord:
     started, seen, active = beat.split()
     told: Any = (instruction or b"").decode(errors="replace")
     return structs.replace(

@@ -15,14 +15,14 @@ from workfleet.model.jobs import (
     JobRecord,
     JobState,
 )
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
 from .asking import Asking
 from .finding import find_jobs
 from .jobids import shown_id, stored_id
-from .records import asked_of, json_of, record_of
+from .records import asked_of, json_of, plain_of, record_of
 from .running import Running
 from .scripts import Script
 from .session import Session
@@ -47,8 +47,11 @@ class RedisJobs:
         self._listing = Script.load("listing")
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
-        asked = {"jobs": [asked_of(job) for job in jobs], "call": call}
-        added = await self._asking.change(self._enqueue, asked)
+        plain = plain_of(jobs)
+        asked = {"plain": plain} if plain else {"jobs": [asked_of(job) for job in jobs]}
+        added = await self._asking.change(self._enqueue, {**asked, "call": call})
+        if added is None:
+            return [Enqueued(job.id, created=True) for job in jobs]
         return [Enqueued(shown_id(job_id), bool(created), bool(replaced)) for job_id, created, replaced in added]
 
     async def claim(self, request: ClaimRequest) -> list[JobRecord]:
@@ -99,9 +102,6 @@ class RedisJobs:
 
     async def expires_in_ms(self) -> int | None:
         return cast(int | None, await self._asking.ask(self._expiry, {}))
-
-    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
-        return await self._running.round_trip(job, request, outcome)
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         foreseen = self._running.foreseen_due_ms(queues)

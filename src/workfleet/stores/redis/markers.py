@@ -19,8 +19,9 @@ from ..wakes import Wakes, queue_topic
 from .connection import Connection
 from .layout import Layout
 
-BLOCK_S = 30
-"""How long a pop waits at the server: 2 commands a minute, for all queues of a process together."""
+BLOCK_S = 45
+"""How long a pop waits at the server, for all queues of a process together: longer than the built-in heartbeat, whose
+marker ends it anyway."""
 _AGAIN_S = 1.0
 
 

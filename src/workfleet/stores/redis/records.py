@@ -117,6 +117,51 @@ def asked_of(job: JobRecord) -> dict[str, Any]:
     return asked
 
 
+class _Said(Struct, omit_defaults=True):
+    """What `wf` says of a job like most, beside its number."""
+
+    keepc: str | None = None
+    keepf: str | None = None
+    spec: str | None = None
+
+
+def plain_of(jobs: Sequence[JobRecord]) -> list[str] | None:
+    """Jobs to add, as `parts/plain.lua` takes them; None where they are not all like most."""
+    if not jobs:
+        return None
+    queue = jobs[0].queue
+    listed = [queue]
+    for job in jobs:
+        if (
+            job.queue != queue
+            or job.priority
+            or job.delay_ms
+            or job.due_ms
+            or job.unique_key is not None
+            or job.group
+            or job.lifo
+            or job.housekeeping
+            or job.expires_after_ms is not None
+            or job.expires_ms is not None
+            or (job.unique is not _UNTIL_FINISHED and job.unique != _UNTIL_FINISHED)
+        ):
+            return None
+        listed += (stored_id(job.id), job.name, job.payload.decode(), options_of(job), _said_of(job))
+    return listed
+
+
+def _said_of(job: JobRecord) -> str:
+    spec = _spec_of(job)
+    if spec is None and job.keep is _AS_ALL:
+        return "}"
+    said = _json(_Said(_rule_text(job.keep.completed), _rule_text(job.keep.failed), spec))
+    return "}" if said == "{}" else f",{said[1:]}"
+
+
+def _rule_text(rule: KeepRule | None) -> str | None:
+    return None if rule is None else _json(rule)
+
+
 def _spec_of(job: JobRecord) -> str | None:
     if job.run is _INHERITED and not (job.tags or job.metadata or job.trace or job.schedule or job.slot_ms is not None):
         return None
@@ -211,12 +256,18 @@ def fresh_record_of(row: Row, request: ClaimRequest, now_ms: int) -> JobRecord:
     return record
 
 
+def is_kept(record: JobRecord) -> bool:
+    """Whether a job is kept at all when it has completed."""
+    rule = record.keep.completed
+    return rule is None or rule.count != 0
+
+
 def is_plain(record: JobRecord) -> bool:
     """Whether the end of a fresh job concerns nobody else, so that `parts/batch.lua` may settle it as completed."""
     return (
         record.unique_key is None
         and not record.group
-        and record.keep.completed is None
+        and (record.keep.completed is None or record.keep.completed.count == 0)
         and not record.housekeeping
         and record.outcome is None
         and not record.history
@@ -268,13 +319,15 @@ def _complete(record: JobRecord, fields: Sequence[bytes | None]) -> None:
     text = fields[13]
     ours = Ours() if text is None else _ours.decode(text)
     _say(record, ours)
+    if fields[16] is not None:
+        _say_end(record, fields[16], fields[12])
     if ours.spec is not None:
         _specify(record, _spec.decode(ours.spec))
     if not ours.n and fields[2] is not None:
         # A job that BullMQ has added.
         record.run, record.lifo = overrides_from(fields[2])
     if ours.code is None and record.finished_ms is not None:
-        record.outcome = record.state.value  # a BullMQ worker has ended it
+        record.outcome = record.state.value  # as most end, or a BullMQ worker has ended it
     reason = fields[9]
     if ours.failure is not None:
         record.failure = _failure.decode(ours.failure)
@@ -300,6 +353,14 @@ def _say(record: JobRecord, ours: Ours) -> None:
     record.deferrals, record.suspicions = ours.deferrals, ours.suspicions
     if ours.history:
         record.history = tuple(map(_attempt.decode, ours.history))
+
+
+def _say_end(record: JobRecord, said: bytes, worker: bytes | None) -> None:
+    """What `wfd` says of the only run of a job."""
+    finished, ended, _ = said.split(b" ", 2)
+    if int(finished) == record.finished_ms:
+        run = Attempt(1, "completed", record.started_ms or 0, int(ended), (worker or b"").decode())
+        record.history = (*record.history, run)
 
 
 def _specify(record: JobRecord, spec: Spec) -> None:

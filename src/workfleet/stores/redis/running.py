@@ -6,7 +6,7 @@ in every queue."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from workfleet.model.jobs import UNDECODABLE, Claim, Failure, JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
@@ -15,13 +15,26 @@ from workfleet.ports.stores import ClaimRequest, Settled, TakeOver, Want
 from ..texts import clean_text
 from .asking import Asking
 from .jobids import stored_id
-from .records import FRESH_ROW, Row, asked_of, fresh_record_of, is_plain, ours_of, record_of
+from .records import FRESH_ROW, Row, asked_of, fresh_record_of, is_kept, is_plain, ours_of, record_of
 from .schedulers import JobSchedulers
 from .scripts import Script
 from .session import Session
 
 _HELD_LIMIT = 100_000
-_UNKNOWN = ("", "")
+
+
+class _Held(NamedTuple):
+    """Of a job that was claimed here: its queue, and of one like most (`parts/batch.lua`) who claimed it, when, and
+    whether it is kept when it has completed. A hint only. Jobs that were claimed together share one."""
+
+    queue: str
+    token: str = ""
+    worker: str = ""
+    started_ms: int = 0
+    kept: bool = True
+
+
+_UNKNOWN = _Held("")
 
 
 class Running:
@@ -31,42 +44,41 @@ class Running:
         self._session, self._asking = session, asking
         self._cycle, self._renew = Script.load("cycle"), Script.load("renew")
         self._report, self._take_over = Script.load("report"), Script.load("takeover")
-        self._cancels, self._round_trip = Script.load("cancels"), Script.load("round_trip")
-        self._foreseen: tuple[int, frozenset[str], int] | None = None
-        """After a claim that emptied its queues: its number among the calls, its queues, and when they may have
-        something (0: nobody knows)."""
+        self._cancels = Script.load("cancels")
+        self._foreseen: tuple[frozenset[str], int] | None = None
+        """After a claim that emptied its queues: the queues, and when they may have something (0: nobody knows)."""
         self.schedulers = JobSchedulers(asking)
-        self._held: dict[str, tuple[str, str]] = {}
-        """Of jobs that were claimed here, by id: the queue, and the token of one that is like most (`parts/batch.lua`).
-        A hint only."""
+        self._held: dict[str, _Held] = {}
+        """By the id of the job."""
 
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None) -> Settled:
         """Apply outcomes and claim more, in one step; see `JobStore.settle`."""
-        plain: dict[str, list[Any]] = {}
-        places: dict[str, list[int]] = {}
+        plain: dict[_Held, list[str | int]] = {}
+        places: dict[_Held, list[int]] = {}
         done: list[dict[str, Any]] = []
         rest: list[int] = []
         for place, each in enumerate(settlements):
-            queue, token = self._held.pop(each.claim.job_id, _UNKNOWN)
-            if token == each.claim.token and _completes(each):
-                plain.setdefault(queue, [queue]).extend(_completed(each))
-                places.setdefault(queue, []).append(place)
+            held = self._held.pop(each.claim.job_id, _UNKNOWN)
+            if held.token == each.claim.token and _completes(each, held):
+                if held not in plain:
+                    plain[held], places[held] = [held.queue, held.token, int(not held.kept)], []
+                plain[held] += _completed(each)
+                places[held].append(place)
             else:
-                done.append(_done(each, queue))
+                done.append(done_of(each, held.queue))
                 rest.append(place)
         asked = {
             "plain": list(plain.values()),
             "done": done,
-            "claim": None if then is None else _claim(then),
+            "claim": None if then is None else claim_of(then),
             "metrics": self._session.metrics_minutes,
         }
-        call = self._session.calls + 1
         answers, rows, topics, now_ms, due_ms = await self._asking.ask(self._cycle, asked)
         self._session.announce(topics)
         self._foreseen = None
         if then is not None and (then.total is None or len(rows) < then.total):
             self._session.hear(now_ms)
-            self._foreseen = call, frozenset(want.queue for want in then.wants), due_ms or 0
+            self._foreseen = frozenset(want.queue for want in then.wants), due_ms or 0
         applied = [False] * len(settlements)
         order = (place for of_queue in (*places.values(), rest) for place in of_queue)
         for place, answer in zip(order, answers, strict=True):
@@ -74,19 +86,14 @@ class Running:
         return Settled(applied, await self._taken(rows, then, now_ms))
 
     def foreseen_due_ms(self, queues: Sequence[str]) -> int | None:
-        """What the last call, a claim that emptied its queues, said of `next_due_ms`: 0 for nothing. None: ask."""
+        """What the last claim, if it emptied its queues just now, said of `next_due_ms`: 0 for nothing. None: ask.
+
+        What has changed since, from here or elsewhere, wakes, so that nobody sleeps until then."""
         foreseen, self._foreseen = self._foreseen, None
-        if foreseen is None or foreseen[0] != self._session.calls or foreseen[1] != frozenset(queues):
+        if foreseen is None or foreseen[0] != frozenset(queues):
             return None
         now_ms = self._session.heard_ms()
-        return foreseen[2] if now_ms is not None and (not foreseen[2] or foreseen[2] > now_ms) else None
-
-    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
-        """Enqueue, claim and settle in one step; see `JobStore.round_trip`."""
-        done = _done(Settlement(Claim(job.id, request.token), outcome), job.queue)
-        asked = {"jobs": [asked_of(job)], "claim": _claim(request), "done": done}
-        settled: int = await self._asking.change(self._round_trip, asked)
-        return settled
+        return foreseen[1] if now_ms is not None and (not foreseen[1] or foreseen[1] > now_ms) else None
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         asked = {"claims": [self._at(claim) for claim in claims], "lease_ms": lease_ms}
@@ -113,7 +120,7 @@ class Running:
         return [bool(each) for each in await self._asking.ask(self._cancels, asked)]
 
     def _at(self, claim: Claim) -> tuple[str, str, str]:
-        return (self._held.get(claim.job_id, _UNKNOWN)[0], stored_id(claim.job_id), claim.token)
+        return (self._held.get(claim.job_id, _UNKNOWN).queue, stored_id(claim.job_id), claim.token)
 
     async def _taken(
         self, rows: Sequence[Row], request: ClaimRequest | None = None, now_ms: int = 0
@@ -124,13 +131,17 @@ class Running:
         refused = await self.schedulers.advance(rows, now_ms)
         records: list[JobRecord] = []
         unreadable: list[JobRecord] = []
+        shared: dict[_Held, _Held] = {}
         for row in rows:
             if len(row) == FRESH_ROW and request is not None:
                 record = fresh_record_of(row, request, now_ms)
-                self._held[record.id] = (record.queue, request.token if is_plain(record) else "")
+                held = _Held(record.queue)
+                if is_plain(record):
+                    held = _Held(record.queue, request.token, request.worker, now_ms, is_kept(record))
             else:
                 record = record_of(row)
-                self._held[record.id] = (record.queue, "")
+                held = _Held(record.queue)
+            self._held[record.id] = shared.setdefault(held, held)
             if record.id in refused:
                 record.outcome, record.failure = UNDECODABLE, Failure(UNDECODABLE, refused[record.id])
             (unreadable if record.outcome == UNDECODABLE else records).append(record)
@@ -139,28 +150,34 @@ class Running:
         return records
 
 
-def _completes(settlement: Settlement) -> bool:
-    """Whether a run ended as most do."""
-    outcome = settlement.outcome
+def _completes(settlement: Settlement, held: _Held) -> bool:
+    """Whether a run ended as most do, so that there is no more to say of it than its result and its end."""
+    outcome, attempt = settlement.outcome, settlement.outcome.attempt
     return (
-        outcome.state is JobState.COMPLETED
+        outcome.code == "completed"
         and outcome.result is not None
+        and outcome.attempts_made == 1
         and outcome.failure is None
-        and not outcome.crashes
-        and not outcome.follow_up
+        and not (outcome.crashes or outcome.deferrals or outcome.suspicions or outcome.follow_up)
+        and attempt is not None
+        and attempt.outcome == "completed"
+        and attempt.number == 1
+        and attempt.started_ms == held.started_ms
+        and attempt.worker == held.worker
+        and attempt.failure is None
     )
 
 
-def _completed(settlement: Settlement) -> tuple[str, str, str, str, str]:
+def _completed(settlement: Settlement) -> tuple[str, str, str]:
     """An item of `complete_many` in `parts/batch.lua`."""
-    claim, outcome = settlement.claim, settlement.outcome
+    outcome = settlement.outcome
     assert outcome.result is not None
+    assert outcome.attempt is not None
     # All as text, as Redis has it.
-    made, result, ours = str(outcome.attempts_made), outcome.result.decode(), ours_of(settlement)
-    return (stored_id(claim.job_id), claim.token, made, result, f",{ours[1:]}")
+    return (stored_id(settlement.claim.job_id), outcome.result.decode(), str(outcome.attempt.ended_ms))
 
 
-def _done(settlement: Settlement, hint: str) -> dict[str, Any]:
+def done_of(settlement: Settlement, hint: str) -> dict[str, Any]:
     """What `settle` in `parts/ending.lua` takes."""
     claim, outcome = settlement.claim, settlement.outcome
     done: dict[str, Any] = {
@@ -185,7 +202,7 @@ def _done(settlement: Settlement, hint: str) -> dict[str, Any]:
     return done
 
 
-def _claim(request: ClaimRequest) -> dict[str, Any]:
+def claim_of(request: ClaimRequest) -> dict[str, Any]:
     return {
         "worker": request.worker,
         "token": request.token,

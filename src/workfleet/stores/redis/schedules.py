@@ -29,7 +29,8 @@ class RedisSchedules:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._keys = [session.layout.app("schedules"), session.layout.app("schedule:")]
+        self.revision_key = session.layout.app("schedules_revision")
+        self._keys = [session.layout.app("schedules"), session.layout.app("schedule:"), self.revision_key]
         self._merge = Script.load("schedule_merge")
         self._put = Script.load("schedule_put")
         self._remove = Script.load("schedule_remove")
@@ -98,6 +99,7 @@ def _asked(fire: Fire) -> dict[str, Any]:
         "next": None if fire.next_due_ms is None else str(fire.next_due_ms),
         "ran": str(fire.ran_slot_ms),
         "unless_running": fire.unless_running,
+        "skipped": fire.skipped,
         "missed": fire.missed,
         "call": fire.call,
         "job": None if fire.job is None else asked_of(fire.job),

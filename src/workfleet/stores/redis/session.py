@@ -44,8 +44,6 @@ class Session:
         self._clock = SystemClock()
         self._heard: tuple[int, float] | None = None
         """The server's time, and when it was heard."""
-        self.calls = 0
-        """Scripts that were sent so far."""
 
     def now(self) -> str:
         """What scripts take as the given time (`parts/now.lua`): empty for the server's."""
@@ -61,7 +59,6 @@ class Session:
 
     async def run(self, script: Script, keys: Sequence[str], args: Sequence[Part]) -> Any:
         """Run a script whose first arguments are the time, the channel and the sender; the rest are `args`."""
-        self.calls += 1
         return await self.connection.run(script, keys, (self.now(), self.channel, self.sender, *args))
 
     def hear(self, now_ms: int) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from workfleet.clock import SystemClock
 from workfleet.ids import new_token
 from workfleet.ports.clock import Clock
+from workfleet.ports.pulse import Pulse, PulseRequest
 
 from ..wakes import Wakes
 from .address import Address, parse
@@ -24,6 +25,7 @@ from .markers import BLOCK_S, Markers
 from .names import Names
 from .peers import Peers, QueuePeers
 from .preflight import check_server
+from .pulse import Pulses
 from .queues import RedisQueues
 from .schedules import RedisSchedules
 from .session import Session
@@ -38,7 +40,8 @@ class RedisStore:
     somebody waits for queues; and one for each queue that it claims from, which shows BullMQ's tools who works there.
     """
 
-    def __init__(self, address: Address, session: Session, listener: Listener) -> None:
+    def __init__(self, address: Address, session: Session, listener: Listener, clock: Clock) -> None:
+        """`clock` goes with the session's time."""
         self.url, self.app = address.shown, session.app
         self._session, self._listener = session, listener
         self.jobs = RedisJobs(session)
@@ -47,6 +50,7 @@ class RedisStore:
         self.locks = RedisLocks(session)
         self.keys = RedisKeys(session)
         self.fleet = RedisFleet(session)
+        self._pulses = Pulses(session, self.fleet, self.schedules, clock)
         self._peers = Peers(session)
         self.exam = RedisExam(session, self.queues, self.peers, self.check)
 
@@ -96,7 +100,7 @@ class RedisStore:
         listener = Listener(
             dial, wakes, channel=session.channel, sender=session.sender, store=address.shown, clock=real
         )
-        store = cls(address, session, listener)
+        store = cls(address, session, listener, real if test_now_ms is None else clock)
         try:
             await check_server(connection, address.shown)
             await listener.start()
@@ -107,6 +111,9 @@ class RedisStore:
 
     async def now_ms(self) -> int:
         return await self._session.now_ms()
+
+    async def pulse(self, request: PulseRequest) -> Pulse:
+        return await self._pulses.take(request)
 
     async def check(self) -> None:
         """Write one key, as a claim does."""

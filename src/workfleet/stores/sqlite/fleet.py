@@ -37,14 +37,6 @@ class SqliteFleet:
 
         await self._lanes.write(operation)
 
-    async def beat(self, worker_id: str, *, active: int = 0) -> WorkerRecord | None:
-        def operation(step: Step) -> WorkerRecord | None:
-            step.change(_BEAT, step.now, active, self._app, worker_id)
-            row = step.row(f"{_WORKER} AND id = ?", self._app, worker_id)
-            return None if row is None else _worker(row)
-
-        return await self._lanes.write(operation)
-
     async def instruct(self, worker_id: str, instruction: Instruction | None) -> bool:
         instruct = "UPDATE wf_worker SET instruction = ? WHERE app = ? AND id = ?"
         return await self._lanes.write(lambda step: bool(step.change(instruct, instruction, self._app, worker_id)))
@@ -56,6 +48,13 @@ class SqliteFleet:
     async def forget(self, worker_id: str) -> bool:
         forget = "DELETE FROM wf_worker WHERE app = ? AND id = ?"
         return await self._lanes.write(lambda step: bool(step.change(forget, self._app, worker_id)))
+
+
+def beat(step: Step, app: str, worker_id: str, active: int) -> WorkerRecord | None:
+    """A worker's sign of life. Returns its record, None when it is gone."""
+    step.change(_BEAT, step.now, active, app, worker_id)
+    row = step.row(f"{_WORKER} AND id = ?", app, worker_id)
+    return None if row is None else _worker(row)
 
 
 def _worker(row: Row) -> WorkerRecord:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Settlement
 from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
@@ -94,14 +94,6 @@ class SqliteJobs:
 
     async def expires_in_ms(self) -> int | None:
         return await self._lanes.read(lambda step: first_expiry(step, self._app))
-
-    async def round_trip(self, job: JobRecord, request: ClaimRequest, outcome: Outcome) -> int:
-        def operation(step: Step) -> int:
-            add_jobs(step, self._app, [job], call=None)
-            claimed = claim_jobs(step, self._app, request)
-            return sum(settle_jobs(step, self._app, [Settlement(record.claim, outcome) for record in claimed]))
-
-        return await self._lanes.write(operation)
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         foreseen, self._foreseen = self._foreseen, None

@@ -24,7 +24,7 @@ class Lanes:
         self._path, self._clock = path, clock
         self._create = create
         self._patience = Patience()
-        self._wakes = Wakes(clock)
+        self.wakes = Wakes(clock)
         self._bell = Bell(path, app)
         self._loop = asyncio.get_running_loop()
         self._writer = Lane(path, self._connect, kind="write", clock=clock, after=self._committed)
@@ -52,12 +52,12 @@ class Lanes:
     def look(self, topics: Iterable[str]) -> None:
         """What changes from now on is news for the next `wait`."""
         self._bell.listen(self._heard)
-        self._wakes.looked(topics)
+        self.wakes.looked(topics)
 
     async def wait(self, topics: Iterable[str], timeout_ms: int) -> bool:
         """Until one of the topics changes, here or in another process."""
         self._bell.listen(self._heard)
-        return await self._wakes.wait(topics, timeout_ms)
+        return await self.wakes.wait(topics, timeout_ms)
 
     async def close(self) -> None:
         """Finish what was begun, and let go of the file."""
@@ -76,13 +76,13 @@ class Lanes:
     def _committed(self, topics: set[str]) -> None:
         """In the writer's thread: tell this process, then the others."""
         try:
-            self._loop.call_soon_threadsafe(self._wakes.announce, topics)
+            self._loop.call_soon_threadsafe(self.wakes.announce, topics)
         except RuntimeError:
             pass  # the loop is closed, so nobody waits in it
         self._bell.ring(topics)
 
     def _heard(self, ring: Ring) -> None:
         if ring.topics is None:
-            self._wakes.announce_all()
+            self.wakes.announce_all()
         else:
-            self._wakes.announce(ring.topics)
+            self.wakes.announce(ring.topics)

@@ -76,6 +76,19 @@ def next_due(step: Step, app: str, queues: Sequence[str]) -> int | None:
     return min(instants, default=None)
 
 
+def stirring_queues(step: Step, app: str, queues: Sequence[str], within_ms: int) -> list[str]:
+    """Those of the queues that have something to claim, or will have so soon."""
+    stirring = """
+        SELECT q.name FROM wf_queue q
+        WHERE q.app = ? AND q.paused = 0 AND q.name IN (SELECT value FROM json_each(?)) AND (
+          EXISTS (SELECT 1 FROM wf_job j INDEXED BY wf_job_ready WHERE j.queue = q.queue AND j.state < 2)
+          OR EXISTS (SELECT 1 FROM wf_job j INDEXED BY wf_job_due
+            WHERE j.queue = q.queue AND j.state = 2 AND j.parked = 0 AND j.due_ms <= ?))
+    """
+    names = msgspec.json.encode(list(queues)).decode()
+    return [name for (name,) in step.rows(stirring, app, names, step.now + within_ms)]
+
+
 def first_expiry(step: Step, app: str) -> int | None:
     """In how many milliseconds the first lease of an active job ends. The meaning is `JobStore.expires_in_ms`'s."""
     row = step.row("SELECT min(lease_until_ms) FROM wf_job INDEXED BY wf_job_active WHERE app = ? AND state = 3", app)

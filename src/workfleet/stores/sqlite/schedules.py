@@ -37,6 +37,17 @@ UPDATE wf_schedule SET next_due_ms = ?, last_slot_ms = ?, last_outcome = ?, miss
 """
 
 
+_RAISE = """
+INSERT INTO wf_meta VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET value = value + 1
+"""
+
+
+def schedules_revision(step: Step, app: str) -> int:
+    """A number that every change of an app's definitions raises; 0 before the first."""
+    row = step.row("SELECT value FROM wf_meta WHERE key = ?", _revision_key(app))
+    return 0 if row is None else int(row[0])
+
+
 class SqliteSchedules:
     """A `ScheduleStore`."""
 
@@ -74,10 +85,15 @@ class SqliteSchedules:
 
     async def _change(self, sql: str, *values: object) -> bool:
         def operation(step: Step) -> bool:
-            step.topics.add(SCHEDULES)
-            return bool(step.change(sql, *values))
+            changed = bool(step.change(sql, *values))
+            self._changed(step)
+            return changed
 
         return await self._lanes.write(operation)
+
+    def _changed(self, step: Step) -> None:
+        step.change(_RAISE, _revision_key(self._app))
+        step.topics.add(SCHEDULES)
 
     def _merge(self, step: Step, defined: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
         stored = {record.name: record for record in map(_record, step.rows(_ALL, self._app))}
@@ -102,12 +118,12 @@ class SqliteSchedules:
         flags = (int(record.enabled), int(record.from_code))
         definition = msgspec.json.encode(plain)
         step.change(_SET, self._app, record.name, record.fingerprint, definition, *flags, record.next_due_ms)
-        step.topics.add(SCHEDULES)
+        self._changed(step)
 
     def _orphan(self, step: Step, name: str, *, orphaned: bool) -> None:
         orphan = "UPDATE wf_schedule SET orphaned = ? WHERE app = ? AND name = ?"
         step.change(orphan, int(orphaned), self._app, name)
-        step.topics.add(SCHEDULES)
+        self._changed(step)
 
     def _fire(self, step: Step, fire: Fire) -> Fired:
         state = """
@@ -135,7 +151,7 @@ class SqliteSchedules:
     def _run(self, step: Step, fire: Fire, last_job_id: str | None) -> Fired:
         """Insert the fire's job unless something speaks against it."""
         if fire.job is None:
-            return Fired("missed")
+            return Fired("skipped" if fire.skipped else "missed")
         if fire.unless_running and last_job_id is not None:
             running = "SELECT 1 FROM wf_job WHERE app = ? AND id = ? AND state < 5"
             if step.row(running, self._app, last_job_id):
@@ -145,6 +161,10 @@ class SqliteSchedules:
 
 
 _UNREADABLE = "unreadable"
+
+
+def _revision_key(app: str) -> str:
+    return f"schedules of {app}"
 
 
 def _record(row: Row) -> ScheduleRecord:

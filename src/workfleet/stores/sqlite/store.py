@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from workfleet.ports.clock import Clock
+from workfleet.ports.pulse import Pulse, PulseRequest
 
+from ..news import News
 from .exam import SqliteExam
 from .fleet import SqliteFleet
 from .jobs import SqliteJobs
@@ -13,6 +15,7 @@ from .keys import SqliteKeys
 from .lane import Step
 from .lanes import Lanes
 from .locks import SqliteLocks
+from .pulse import take_pulse
 from .queues import SqliteQueues
 from .schedules import SqliteSchedules
 from .trouble import sqlite_url
@@ -29,6 +32,7 @@ class SqliteStore:
         self.url = sqlite_url(path)
         self.app = app
         self._clock, self._lanes = clock, lanes
+        self._news = News(lanes.wakes, clock)
         self.jobs = SqliteJobs(app, lanes)
         self.queues = SqliteQueues(app, lanes)
         self.schedules = SqliteSchedules(app, lanes)
@@ -53,6 +57,11 @@ class SqliteStore:
 
     async def now_ms(self) -> int:
         return self._clock.now_ms()
+
+    async def pulse(self, request: PulseRequest) -> Pulse:
+        pulse, queues = await self._lanes.write(lambda step: take_pulse(step, self.app, request))
+        self._news.hear(pulse.schedules, self._clock.now_ms(), queues)
+        return pulse
 
     async def check(self) -> None:
         """Write one row to the disk, as a claim does."""

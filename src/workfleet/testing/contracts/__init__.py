@@ -21,8 +21,8 @@ from __future__ import annotations
 import pytest
 
 _MODULES = """
-cancelling claim enqueue exclusive groups harness histories keeping keys listing locks machine operating queues rates
-reading repeats replacing retention schedules settle shares takeover unique waiting whole
+cancelling claim enqueue exclusive groups harness histories keeping keys listing locks machine operating pulse queues
+rates reading repeats replacing retention schedules settle shares takeover unique waiting whole
 """
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))
 
@@ -37,6 +37,7 @@ from .keys import TestKeys
 from .listing import TestListing
 from .locks import TestLocks
 from .operating import TestDelete, TestPromote, TestPurge
+from .pulse import TestPulse
 from .queues import TestConcurrency, TestPausing, TestQueues
 from .rates import TestRates
 from .reading import TestCounts, TestReading
@@ -77,6 +78,7 @@ __all__ = [
     "TestPausing",
     "TestPromote",
     "TestPrune",
+    "TestPulse",
     "TestPurge",
     "TestQueues",
     "TestRates",

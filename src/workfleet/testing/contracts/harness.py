@@ -10,11 +10,14 @@ from typing import Any, Protocol
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
+from workfleet.model.fleet import WorkerRecord
 from workfleet.model.jobs import FINISHED, READY, Failure, JobCounts, JobRecord, JobState
 from workfleet.model.outcome import Ended, Outcome, RunPolicy, Settlement, decide
 from workfleet.model.policy import Backoff
 from workfleet.ports.clock import Clock
+from workfleet.ports.pulse import Pulse, PulseRequest
 from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
 
 _tokens = itertools.count(1)
@@ -181,6 +184,22 @@ def request(
 async def claim(store: Store, limit: int = 1, *, worker: str = "w1", lease_ms: int = 30_000) -> list[JobRecord]:
     """Claim jobs of the queue "q" under a new token."""
     return await store.jobs.claim(request(limit, worker=worker, lease_ms=lease_ms))
+
+
+async def pulse(store: Store, **said: Any) -> Pulse:
+    """A pulse that is about nothing but what is said. Its probe is of the queue "probes", under an id of its own."""
+    number = next(_tokens)
+    request = PulseRequest(
+        probe=job(f"probe-{number}", queue="probes", housekeeping=True),
+        claim=ClaimRequest("prober", f"token-{number}", 1_000, (Want("probes", 10),)),
+        done=Outcome(state=JobState.COMPLETED, code="completed", result=b"null", attempts_made=1),
+    )
+    return await store.pulse(structs.replace(request, **said))
+
+
+async def beat(store: Store, worker: str, *, active: int = 0) -> WorkerRecord | None:
+    """A worker's sign of life."""
+    return (await pulse(store, worker=worker, active=active)).worker
 
 
 async def stored(store: Store, job_id: str) -> JobRecord:

@@ -8,10 +8,11 @@ from workfleet.model.jobs import JobState, Keep, KeepRule
 from workfleet.model.outcome import Ended
 from workfleet.ports.stores import JobQuery, PruneRule, Store
 
-from .harness import COMPLETED, FAILED, ManualClock, claim, finish, ids, job, jobs, state, stored
+from .harness import COMPLETED, FAILED, ManualClock, claim, ended, finish, ids, job, jobs, state, stored
 
 EVERYTHING = [PruneRule(JobState.COMPLETED, count=0), PruneRule(JobState.FAILED, count=0)]
 COUNT_2 = Keep(completed=KeepRule(count=2))
+NONE = Keep(KeepRule(count=0), KeepRule(count=0))
 AGE_100 = Keep(completed=KeepRule(age_ms=100), failed=KeepRule(age_ms=500))
 
 
@@ -94,9 +95,18 @@ class TestKeep:
         assert ids(await store.jobs.find(JobQuery(queue="q", states=(JobState.COMPLETED,)))) == "p4 b4 a4 p3 a3 p2 p1"
         assert await state(store, "r1") == "waiting"
 
-    async def test_nothing_is_kept_at_all(self, store: Store) -> None:
-        await run(store, "a", Keep(completed=KeepRule(count=0)))
-        assert await store.jobs.prune([]) == 1
+    @pytest.mark.parametrize("how", [COMPLETED, FAILED])
+    async def test_nothing_is_kept_at_all(self, store: Store, how: Ended) -> None:
+        await store.jobs.enqueue([*jobs("a b", keep=NONE), job("u", keep=NONE, unique_key="k")])
+        await store.jobs.enqueue([job("other", keep=Keep(KeepRule(), KeepRule()))])
+        done = [ended(record, how) for record in await claim(store, 9)]
+        assert (await store.jobs.settle(done)).applied == [True] * 4
+        # Gone at once, or with the next clean-up; whoever repeats the call hears what it has heard.
+        assert (await store.jobs.settle(done)).applied == [True] * 4
+        await store.jobs.prune([])
+        assert ids(await store.jobs.find(JobQuery())) == "other"
+        (again,) = await store.jobs.enqueue([job("u", unique_key="k")])
+        assert again.created
 
     async def test_a_rule_without_limits_keeps_for_ever(self, store: Store, clock: ManualClock) -> None:
         await run(store, "a", Keep(completed=KeepRule()))
@@ -113,7 +123,8 @@ class TestKeep:
         assert ids(await store.jobs.find(JobQuery())) == "c"
 
     async def test_the_limit_holds_for_all_together(self, store: Store, clock: ManualClock) -> None:
-        await run(store, "a b c", Keep(completed=KeepRule(count=0)))
+        await run(store, "a b c", Keep(completed=KeepRule(age_ms=10)))
+        await clock.advance(11)
         assert await store.jobs.prune([], limit=2) == 2
         assert ids(await store.jobs.find(JobQuery())) == "c"
         assert await store.jobs.prune([], limit=2) == 1

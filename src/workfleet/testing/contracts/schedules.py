@@ -172,6 +172,14 @@ class TestFires:
         assert (record.fired, record.skipped, record.missed_count) == (0, 0, 4)
         assert (record.last_fired_ms, record.last_job_id) == (None, None)
 
+    async def test_a_fire_without_a_job_counts_as_skipped_when_it_says_so(self, store: Store) -> None:
+        await store.schedules.merge([schedule("a")])
+        assert await store.schedules.fire([fire("a", job=None, skipped=True)]) == [Fired("skipped")]
+        record = await only(store, "a")
+        assert (record.next_due_ms, record.last_slot_ms, record.last_outcome) == (NEXT, SLOT, "skipped")
+        assert (record.fired, record.skipped, record.missed_count) == (0, 1, 0)
+        assert (record.last_fired_ms, record.last_job_id) == (None, None)
+
     async def test_unless_running_skips_until_the_last_run_is_settled(self, store: Store) -> None:
         await store.schedules.merge([schedule("a")])
         first = f"a-{SLOT}"

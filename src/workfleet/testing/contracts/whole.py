@@ -9,7 +9,7 @@ from workfleet.model.jobs import Enqueued, JobState
 from workfleet.model.limits import QueueLimits, Rate
 from workfleet.ports.stores import JobQuery, PruneRule, Store
 
-from .harness import ManualClock, Opener, claim, ended, ids, job, jobs, request
+from .harness import ManualClock, Opener, beat, claim, ended, ids, job, jobs, request
 from .schedules import fire, schedule
 
 IDENTITY = ProcessIdentity(host="h", boot_id="b", pid=7, started="123.5")
@@ -37,13 +37,13 @@ class TestFleet:
     async def test_beat_says_when_it_was_seen_and_what_it_runs(self, store: Store, clock: ManualClock) -> None:
         await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, active=4))
         await clock.advance(9)
-        beaten = await store.fleet.beat("w", active=3)
+        beaten = await beat(store, "w", active=3)
         (worker,) = await store.fleet.workers()
         assert beaten == worker
         assert (worker.seen_ms, worker.seen_ms - worker.started_ms, worker.active) == (await store.now_ms(), 9, 3)
-        await store.fleet.beat("w")
+        await beat(store, "w")
         assert [worker.active for worker in await store.fleet.workers()] == [0]
-        assert await store.fleet.beat("nobody") is None
+        assert await beat(store, "nobody") is None
 
     async def test_an_instruction_is_learnt_at_the_next_beat(self, store: Store) -> None:
         for name in ("v", "w"):
@@ -52,11 +52,11 @@ class TestFleet:
         assert await store.fleet.instruct("w", "stop")
         assert [worker.instruction for worker in await store.fleet.workers()] == [None, "stop"]
         for _ in range(2):
-            beaten = await store.fleet.beat("w")
+            beaten = await beat(store, "w")
             assert beaten is not None
             assert beaten.instruction == "stop"
         assert await store.fleet.instruct("w", None)
-        beaten = await store.fleet.beat("w")
+        beaten = await beat(store, "w")
         assert beaten is not None
         assert beaten.instruction is None
         assert not await store.fleet.instruct("nobody", "stop")
@@ -71,7 +71,7 @@ class TestFleet:
         await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
         assert await store.fleet.forget("w")
         assert not await store.fleet.forget("w")
-        assert not await store.fleet.beat("w")
+        assert not await beat(store, "w")
         assert await store.fleet.workers() == []
 
 

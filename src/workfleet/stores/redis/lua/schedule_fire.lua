@@ -1,12 +1,12 @@
 -- Fires: each a compare-and-set on the schedule's due slot that adds the job in the same step.
 -- KEYS and ARGV as in parts/names.lua, and: KEYS 2 what every schedule's hash begins with: see parts/schedule.lua
--- Asked: a list of fires: schedule, slot, next (or nil), ran, unless_running, missed, call (or nil), and the job (or nil)
---   as in parts/adding.lua.  Slots are text, as the hash has them.
+-- Asked: a list of fires: schedule, slot, next (or nil), ran, unless_running, skipped, missed, call (or nil), and the job
+--   (or nil) as in parts/adding.lua.  Slots are text, as the hash has them.
 -- Returns {topics to wake, kind and running job's id (or empty) of each}
 -- include: parts/adding.lua
 
 local function run(key, fire)
-  if not fire.job then return 'missed', '' end
+  if not fire.job then return fire.skipped and 'skipped' or 'missed', '' end
   if fire.unless_running then
     local last = call('HGET', key, 'last_job_id')
     local job = last and find(last)

@@ -12,7 +12,7 @@ for i = 4, #ARGV, 6 do
     wf_schedule_set(name, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5])
   elseif there[3] == '1' then
     redis.call('HSET', key, 'orphaned', 0)
-    wf_wake('schedules')
+    wf_schedules_changed()
   end
 end
 for _, name in ipairs(redis.call('SMEMBERS', KEYS[1])) do
@@ -20,7 +20,7 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local there = redis.call('HMGET', key, 'from_code', 'orphaned')
   if not defined[name] and there[1] == '1' and there[2] ~= '1' then
     redis.call('HSET', key, 'orphaned', 1)
-    wf_wake('schedules')
+    wf_schedules_changed()
   end
 end
 return { wf_woken(ARGV[2], ARGV[3]), wf_schedules() }

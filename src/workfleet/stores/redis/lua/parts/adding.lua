@@ -63,9 +63,16 @@ local function replace(job, said, call_id)
   wf_wake('queue ' .. job.q.name)
 end
 
+-- Whether a job may be gone as soon as it has finished, so that its absence does not say that somebody deleted it.
+local function leaves(said)
+  local rules = (said.keepc or '') .. (said.keepf or '')
+  return string.find(rules, '"count":0}', 1, true) ~= nil
+end
+
 local function add(said, number, call_id, before, note, seen)
   local again = seen[said.id]
   local there = find(said.id)
+  if not there and before.created[said.id] and leaves(said) then return said.id, not again, false end
   if there then
     local repeated = not again and before.created[there.id] == there.wf.n and there.wf.n ~= nil
     if not repeated then
@@ -96,12 +103,22 @@ local function add(said, number, call_id, before, note, seen)
   return holding, false, true
 end
 
+-- What the same call did before: whom it created, id -> number. Where that were all of them, in a row, it says so.
+local function note_of(call_id) return base .. 'call:' .. call_id .. ':v' end
+local function done_before(jobs, call_id)
+  local kept = call_id and call('GET', note_of(call_id))
+  local before = kept and cjson.decode(kept) or {}
+  before.created = before.created or {}
+  if before.count == #jobs then
+    for i, said in ipairs(jobs) do before.created[said.id] = before.first + i - 1 end
+  end
+  return before
+end
+
 -- Add jobs. Returns for each: its id or whose place it takes, 1 where created, 1 where it replaced what was there.
 local function add_all(jobs, call_id)
   local answers, seen, note = {}, {}, { created = {} }
-  local before = { created = {} }
-  local kept = call_id and call('GET', base .. 'call:' .. call_id .. ':v')
-  if kept then before = cjson.decode(kept) end
+  local before = done_before(jobs, call_id)
   local number = call('INCRBY', base .. 'number', #jobs) - #jobs
   for i, said in ipairs(jobs) do
     local id, created, replaced = add(said, number + i, call_id, before, note, seen)
@@ -115,7 +132,7 @@ local function add_all(jobs, call_id)
   end
   if call_id then
     for id, n in pairs(before.created) do note.created[id] = note.created[id] or n end
-    call('SET', base .. 'call:' .. call_id .. ':v', cjson.encode(note), 'PX', NOTE_MS)
+    call('SET', note_of(call_id), cjson.encode(note), 'PX', NOTE_MS)
   end
   -- Also of what was there already: a repeat may mean that the first wake was lost too.
   for _, said in ipairs(jobs) do wf_wake('queue ' .. said.queue) end

@@ -2,93 +2,155 @@
 -- What most jobs are, many at once: ours, run for the first time, with nothing said of them that concerns others. What
 -- is not so is left to `parts/ending.lua` and `parts/claiming.lua`, which mean the same.
 
--- The active jobs of a queue, for many that leave: read and written as a whole where most of them do.
-local function leaving(q, ids)
-  local length = call('LLEN', q.active)
-  if length > 4 * #ids or length > MOST then
-    return function(id) return call('LREM', q.active, -1, id) > 0 end, function() end
+-- The active jobs of a queue, for many that leave. They are mostly its oldest ones, which are taken in one go; else the
+-- list is read and written as a whole where most of it leaves.
+local function leave_oldest(q, ids, wanted)
+  if not wanted[call('LINDEX', q.active, -1)] or not wanted[call('LINDEX', q.active, -#ids)] then return nil end
+  local popped, there, stay = call('RPOP', q.active, #ids), {}, {}
+  for i = #popped, 1, -1 do
+    if wanted[popped[i]] then there[popped[i]] = true else stay[#stay + 1] = popped[i] end
   end
-  local all, there, left = call('LRANGE', q.active, 0, -1), {}, 0
-  for _, id in ipairs(all) do there[id] = true end
-  local function leave(id)
-    if not there[id] then return false end
-    there[id], left = nil, left + 1
-    return true
+  if #stay > 0 then call('RPUSH', q.active, unpack(stay)) end
+  return there
+end
+local function leave_any(q, wanted)
+  local there, stay = {}, {}
+  for _, id in ipairs(call('LRANGE', q.active, 0, -1)) do
+    if wanted[id] then there[id] = true else stay[#stay + 1] = id end
   end
-  local function write()
-    if left == 0 then return end
-    local stay = {}
-    for _, id in ipairs(all) do
-      if there[id] then stay[#stay + 1] = id end
+  call('DEL', q.active)
+  many(stay, function(...) call('RPUSH', q.active, ...) end)
+  return there
+end
+-- Which of these were active: they are no more. Each is in the list once.
+local function leave_active(q, ids)
+  local wanted, there = {}, {}
+  for _, id in ipairs(ids) do wanted[id] = true end
+  if #ids <= MOST then there = leave_oldest(q, ids, wanted) or there end
+  local left = {}
+  for _, id in ipairs(ids) do
+    if not there[id] then left[#left + 1] = id end
+  end
+  if #left > 1 and call('LLEN', q.active) <= 4 * #left then
+    for id in pairs(leave_any(q, wanted)) do there[id] = true end
+  else
+    for _, id in ipairs(left) do
+      if call('LREM', q.active, -1, id) > 0 then there[id] = true end
     end
-    call('DEL', q.active)
-    if #stay > 0 then call('RPUSH', q.active, unpack(stay)) end
   end
-  return leave, write
+  return there
 end
 
--- Jobs of a queue complete. `list`: queue, then id, token, attempts made, result (JSON), what is added to `wf`
--- (`,"field":…}`), for each. Returns what could not be done here, as `settle` takes it: position -> settlement.
-local FIELDS = 5
-local function complete_many(list)
-  local q, ids, locks, families = queue(list[1]), {}, {}, {}
-  for i = 2, #list, FIELDS do
-    local key = q.p .. list[i]
-    ids[#ids + 1], locks[#locks + 1] = list[i], key .. ':lock'
-    families[#families + 1], families[#families + 2] = key .. ':dependencies', key .. ':unsuccessful'
+-- The tokens of the locks of many jobs, and whether one of these has children that concern its end.
+local function look_at(q, ids)
+  local locks, families = {}, {}
+  for i, id in ipairs(ids) do
+    local key = q.p .. id
+    locks[i] = key .. ':lock'
+    families[2 * i - 1], families[2 * i] = key .. ':dependencies', key .. ':unsuccessful'
   end
   local tokens, parents = {}, 0
   many(locks, function(...)
     for _, token in ipairs(call('MGET', ...)) do tokens[#tokens + 1] = token end
   end)
   many(families, function(...) parents = parents + call('EXISTS', ...) end)
+  return tokens, parents > 0
+end
 
-  local leave, write = leaving(q, ids)
-  local completed, rest = {}, {}
+-- What `settle` takes, of an item of `complete_many` that is not like most.
+local function settlement(q, id, token, result, ended)
+  local f = call('HMGET', q.p .. id, 'processedOn', 'pb')
+  local run = {
+    number = 1, outcome = 'completed', started_ms = tonumber(f[1]) or tonumber(ended), ended_ms = tonumber(ended),
+    worker = f[2] or nil,
+  }
+  local ours = { code = 'completed', settled = token, history = { cjson.encode(run) } }
+  return {
+    hint = q.name, id = id, token = token, state = 'completed', made = '1', result = result, ours = cjson.encode(ours),
+  }
+end
+
+-- Jobs that are not to be kept are gone. Most have nothing beside their hash.
+local function erase_many(q, ids, token)
+  local keys, others, more = q.free.keys, {}, 0
   for i, id in ipairs(ids) do
-    local at = 2 + (i - 1) * FIELDS
-    local key, f = q.p .. id, nil
-    if parents == 0 and tokens[i] == list[at + 1] then f = call('HMGET', key, 'wf', 'atm', 'deid', 'parentKey') end
-    local text = f and not f[2] and not f[3] and not f[4] and f[1]
-    if text and string.byte(text, -1) == 125 and leave(id) then
-      unlock(q, id)
-      call('HSET', key, 'wf', string.sub(text, 1, -2) .. list[at + 4], 'finishedOn', now_text, 'atm', list[at + 2],
-        'returnvalue', list[at + 3])
-      call('XADD', q.events, 'MAXLEN', '~', q.max_events, '*', 'event', 'completed', 'jobId', id, 'returnvalue',
-        list[at + 3], 'prev', 'active')
-      completed[#completed + 1], completed[#completed + 2] = now_text, id
-    else
-      rest[i] = {
-        hint = q.name, id = id, token = list[at + 1], state = 'completed', made = list[at + 2],
-        result = list[at + 3], ours = '{' .. string.sub(list[at + 4], 2),
-      }
+    local key = q.p .. id
+    keys[#keys + 1] = key
+    others[3 * i - 2], others[3 * i - 1], others[3 * i] = key .. ':logs', key .. ':processed', key .. ':failed'
+  end
+  many(others, function(...) more = more + call('EXISTS', ...) end)
+  if more > 0 then many(others, function(...) call('DEL', ...) end) end
+  know_erased(token, ids)
+end
+
+-- The first runs of jobs of a queue complete. `list`: queue, token, 1 where they are not to be kept, then id, result
+-- (JSON) and when the run ended, for each. Returns what could not be done here, position -> what `settle` takes, and how
+-- many they are. What a run of most jobs adds to `wf` stands in `wfd`: "<finishedOn> <end of the run> <token>".
+local FIELDS = 3
+local function complete_many(list)
+  local q, token, brief, ids = queue(list[1]), list[2], list[3] == 1, {}
+  for i = 4, #list, FIELDS do ids[#ids + 1] = list[i] end
+  local tokens, parents = look_at(q, ids)
+  local able, ready = {}, {}
+  if not parents then
+    for i, id in ipairs(ids) do
+      if tokens[i] == token and not ready[id] then
+        local f = call('HMGET', q.p .. id, 'wf', 'parentKey')
+        if f[1] and not f[2] then able[#able + 1], ready[id] = id, true end
+      end
     end
   end
-  write()
-  if #completed > 0 then
-    many(completed, function(...) call('ZADD', q.p .. 'completed', ...) end)
-    count_end(q, 'completed', #completed / 2)
-    free_slot(q, '')
-    q.ended = true
+  local there = #able > 0 and leave_active(q, able) or {}
+  local said, gone, rest = {}, {}, {}
+  for i, id in ipairs(ids) do
+    local at = 1 + i * FIELDS
+    if there[id] then
+      there[id] = nil
+      unlock(q, id)
+      if brief then gone[#gone + 1] = id
+      else
+        call('HSET', q.p .. id, 'finishedOn', now_text, 'atm', '1', 'returnvalue', list[at + 1], 'wfd',
+          now_text .. ' ' .. list[at + 2] .. ' ' .. token)
+        said[#said + 1], said[#said + 2] = now_text, id
+      end
+      call('XADD', q.events, '*', 'event', 'completed', 'jobId', id, 'returnvalue', list[at + 1], 'prev', 'active')
+    else
+      rest[i] = settlement(q, id, token, list[at + 1], list[at + 2])
+    end
+  end
+  if #able > 0 then
+    q.told = true
+    many(said, function(...) call('ZADD', q.p .. 'completed', ...) end)
+    if #gone > 0 then erase_many(q, gone, token) end
+    local count = #said / 2 + #gone
+    if count > 0 then
+      count_end(q, 'completed', count)
+      free_slot(q, '')
+      q.ended = true
+    end
   end
   return rest, #ids
 end
 
 -- Up to so many of the next jobs of a queue, as rows: queue, id, then FRESH. Fewer, or none, where a limit or a turn
 -- has to be looked at, or a job that is not like most.
-local FRESH = { 'name', 'data', 'timestamp', 'priority', 'progress', 'wf', 'ats', 'atm', 'stc', 'defa', 'rjk' }
+local FRESH = { 'name', 'data', 'timestamp', 'priority', 'progress', 'wf', 'ats', 'atm', 'stc', 'defa' }
 local function is_fresh(f)
   local wf = f[6]
-  return f[3] and wf and not (f[7] or f[8] or f[9] or f[10] or f[11]) and string.find(wf, '"n":', 1, true)
+  return f[3] and wf and not (f[7] or f[8] or f[9] or f[10]) and string.find(wf, '"n":', 1, true)
     and not string.find(wf, '"key":', 1, true) and not string.find(wf, '"group":', 1, true)
 end
 local function next_fresh(q, most)
-  local ids, found, rows = call('LRANGE', q.wait, -most, -1), {}, {}
-  for i = #ids, 1, -1 do
-    local f = call('HMGET', q.p .. ids[i], unpack(FRESH))
-    if not is_fresh(f) then break end
-    found[#found + 1] = ids[i]
-    rows[#rows + 1] = { q.name, ids[i], f[1], f[2], f[3], f[4], f[5], f[6] }
+  local ids, found, rows = call('RPOP', q.wait, most) or {}, {}, {}
+  for i, id in ipairs(ids) do
+    local f = call('HMGET', q.p .. id, unpack(FRESH))
+    if not is_fresh(f) then
+      local back = {}
+      for j = #ids, i, -1 do back[#back + 1] = ids[j] end
+      call('RPUSH', q.wait, unpack(back))
+      break
+    end
+    found[i], rows[i] = id, { q.name, id, f[1], f[2], f[3], f[4], f[5], f[6] }
   end
   return found, rows
 end
@@ -101,7 +163,6 @@ local function take_many(q, most)
   if q.in_turns then return {} end
   local ids, rows = next_fresh(q, math.min(most, 1000))
   if #ids == 0 then return rows end
-  call('RPOP', q.wait, #ids)
   call('LPUSH', q.active, unpack(ids))
   local worker, token, lease = asked.claim.worker, asked.claim.token, math.max(asked.claim.lease_ms, 1)
   local noted, note = q.noted or {}, (now + asked.claim.lease_ms) .. '\n' .. token .. '\n' .. worker .. '\n'
@@ -110,9 +171,10 @@ local function take_many(q, most)
     local key = q.p .. id
     call('HSET', key, 'processedOn', now_text, 'pb', worker, 'ats', '1')
     call('SET', key .. ':lock', token, 'PX', lease)
-    call('XADD', q.events, 'MAXLEN', '~', q.max_events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting')
+    call('XADD', q.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting')
     noted[#noted + 1], noted[#noted + 2] = id, note
   end
+  q.told = true
   if q.running then q.running[WHOLE] = q.running[WHOLE] + #ids end
   return rows
 end
@@ -147,7 +209,10 @@ local function claim()
     end
   end
   for i, want in ipairs(asked.claim.wants) do
-    if given[i] > 0 and (given[i] >= want[3] or #rows >= total) then pass_on(queue(want[1])) end
+    if given[i] > 0 then
+      unmark(queue(want[1]))
+      if given[i] >= want[3] or #rows >= total then pass_on(queue(want[1])) end
+    end
   end
   remember(asked.claim.token, rows)
   return rows

@@ -231,12 +231,13 @@ local function remember(token, rows)
   if #rows == 0 then return end
   local note = {}
   for i, given in ipairs(rows) do note[2 * i - 1], note[2 * i] = given[1], given[2] end
-  call('SET', base .. 'call:' .. token .. ':v', cmsgpack.pack(note), 'PX', math.max(NOTE_MS, asked.claim.lease_ms))
+  call('SET', base .. 'call:' .. token .. ':v', cmsgpack.pack(note), 'PX', math.max(KNOWN_MS, asked.claim.lease_ms))
 end
 
 -- After a call: whose turn it is, the counters, the next waiter, and whether all is done.
 local function leave(q)
   flush(q)
+  if q.told then call('XTRIM', q.events, 'MAXLEN', '~', q.max_events) end
   if q.turned then call('HSET', q.ours .. 'queue:turn', 'served', q.turn.served, 'jobs', q.turn.jobs) end
   if q.popped and call('EXISTS', q.prioritized) == 0 then call('DEL', q.p .. 'pc') end
   if q.ended and call('EXISTS', q.wait, q.active, q.prioritized) == 0 then

@@ -31,6 +31,11 @@ local function free_slot(q, group)
 end
 
 -- A job finishes, with a result (JSON) or the reason of its failure: its key, and who waits for it, are free.
+local function let_go(job, state, value)
+  close_dedup(job)
+  close_key(job)
+  tell_parent(job, state, value)
+end
 local function finish(job, state, value, ...)
   job.wf.parked = nil
   save(job, 'finishedOn', now, ...)
@@ -41,14 +46,43 @@ local function finish(job, state, value, ...)
     call('ZADD', kept(job.q, state, class), now, job.id)
   end
   if state == 'failed' then call('HDEL', job.key, 'defa') end
-  close_dedup(job)
-  close_key(job)
-  tell_parent(job, state, value)
+  let_go(job, state, value)
 end
 
 local function unclass(job, state)
   local class = class_of(job, state)
   if class then call('ZREM', kept(job.q, state, class), job.id) end
+end
+
+-- All that belongs to a job but its places in the queue's keys.
+local function erase(job)
+  if job.wf.by then call('HDEL', base .. 'replaced', unpack(job.wf.by)) end
+  if job.wf.hk then call('SREM', job.q.ours .. 'queue:house', job.id) end
+  local key = job.key
+  call('DEL', key, key .. ':lock', key .. ':logs', key .. ':dependencies', key .. ':processed', key .. ':failed',
+    key .. ':unsuccessful')
+end
+
+-- What was settled under a token and is gone at once is known for a while, for the repeat of the call.
+local function erased(token) return base .. 'erased:' .. token .. ':v' end
+local function know_erased(token, ids)
+  many(ids, function(...) call('SADD', erased(token), ...) end)
+  call('PEXPIRE', erased(token), KNOWN_MS)
+end
+
+-- Whether a job is not kept at all when it finishes so. One that cannot be read is, for somebody to see.
+local function keeps_none(job, state, code)
+  local class = code ~= 'undecodable' and not job.broken and class_of(job, state)
+  return class and string.find(class, '"count":0}', 1, true) ~= nil
+end
+
+-- A job finishes and is gone in the same step, of which BullMQ says nothing in the events.
+local function finish_for_good(job, state, value, token)
+  let_go(job, state, value)
+  erase(job)
+  know_erased(token, { job.id })
+  local parent = leave_parent(job)
+  if parent then release(parent, true) end
 end
 
 -- A job in any state but active is gone, with all that belongs to it. `how`: 'pruned'; 'purged', which purges a parent
@@ -58,11 +92,7 @@ local function discard(job, state, grouped, how)
   if how ~= 'pruned' then forget_dedup(job) end
   if state == 'completed' or state == 'failed' then unclass(job, state)
   else close_key(job) end
-  if job.wf.by then call('HDEL', base .. 'replaced', unpack(job.wf.by)) end
-  if job.wf.hk then call('SREM', job.q.ours .. 'queue:house', job.id) end
-  local key = job.key
-  call('DEL', key, key .. ':lock', key .. ':logs', key .. ':dependencies', key .. ':processed', key .. ':failed',
-    key .. ':unsuccessful')
+  erase(job)
   event(job.q, 'removed', job.id, 'prev', state == 'waiting' and 'wait' or state)
   local parent = leave_parent(job)
   if not parent then return end
@@ -129,10 +159,20 @@ local function put_back(job, done)
 end
 
 -- As BullMQ: a job that says how often it may be tried, or nothing of it, and that was tried as often.
-local function note_exhausted(job, done)
+local function is_exhausted(job, done)
   local fine, opts = pcall(cjson.decode, call('HGET', job.key, 'opts') or '{}')
   local attempts = fine and type(opts) == 'table' and tonumber(opts.attempts) or 0
-  if tonumber(done.made) >= attempts then event(job.q, 'retries-exhausted', job.id, 'attemptsMade', done.made) end
+  return tonumber(done.made) >= attempts
+end
+
+-- Whether this is the repeat of a settlement that was applied.
+local function was_settled(job, id, token)
+  if job then
+    if job.wf.settled == token then return true end
+    local f = call('HMGET', job.key, 'finishedOn', 'wfd')
+    if f[1] and f[2] and string.match(f[2], '^' .. f[1] .. ' %d+ (.*)$') == token then return true end
+  end
+  return call('SISMEMBER', erased(token), id) == 1
 end
 
 -- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
@@ -142,19 +182,21 @@ local function settle(done)
   local q = held_in(done.id, done.token, done.hint)
   local job = q and load(q, done.id)
   if not job or call('LREM', q.active, -1, job.id) == 0 then
-    job = find(done.id, done.hint)
-    return job ~= nil and job.wf.settled == done.token, true
+    return was_settled(find(done.id, done.hint), done.id, done.token), true
   end
   unlock(q, job.id)
   free_slot(q, job.group)
   if done.state == 'completed' and may_be_barred then bar(job, done) end
   note_end(job.wf, done.ours)
   if done.state == 'completed' or done.state == 'failed' then
-    finish(job, done.state, done.result or done.reason, unpack(shown_end(job, done)))
+    local value, gone = done.result or done.reason, keeps_none(job, done.state, job.wf.code)
+    local exhausted = done.state == 'failed' and is_exhausted(job, done)
+    if gone then finish_for_good(job, done.state, value, done.token)
+    else finish(job, done.state, value, unpack(shown_end(job, done))) end
     count_end(q, done.state, 1)
     if done.state == 'failed' then
       event(q, 'failed', job.id, 'failedReason', done.reason or '', 'prev', 'active')
-      note_exhausted(job, done)
+      if exhausted then event(q, 'retries-exhausted', job.id, 'attemptsMade', done.made) end
     else
       event(q, 'completed', job.id, 'returnvalue', done.result or 'null', 'prev', 'active')
     end

@@ -5,9 +5,11 @@
 --   after and exp: expiry, keepc and keepf: own retention (JSON), spec: whatever else was said (JSON), parked, cancel,
 --   code, failure (JSON), settled (token), deferrals, suspicions, history (list of JSON), report (call),
 --   by (ids of newcomers) and bycall
+-- Where the first run completed and there is no more to say of it, `wfd` says it, and `wf` stays as it was: the time in
+-- `finishedOn` (of another one it says nothing: BullMQ has run the job again), when the run ended, and the token.
 local SHOWN = {
   'name', 'data', 'opts', 'timestamp', 'priority', 'processedOn', 'finishedOn', 'progress', 'returnvalue',
-  'failedReason', 'atm', 'stc', 'pb', 'wf', 'ats', 'defa',
+  'failedReason', 'atm', 'stc', 'pb', 'wf', 'ats', 'defa', 'wfd',
 }
 
 local TYPES = {
@@ -109,9 +111,9 @@ local function lock(q, id, token, lease_ms, holder, group)
   noted[#noted + 1] = (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or '')
 end
 local function unlock(q, id)
-  local free = q.free or { locks = {}, ids = {} }
+  local free = q.free or { keys = {}, ids = {} }
   q.free = free
-  free.locks[#free.locks + 1], free.ids[#free.ids + 1] = q.p .. id .. ':lock', id
+  free.keys[#free.keys + 1], free.ids[#free.ids + 1] = q.p .. id .. ':lock', id
 end
 local MOST = 5000 -- values that Lua can hand over at once, with room
 local function many(list, each)
@@ -119,7 +121,7 @@ local function many(list, each)
 end
 local function flush(q)
   if q.free then
-    many(q.free.locks, function(...) call('DEL', ...) end)
+    many(q.free.keys, function(...) call('DEL', ...) end)
     many(q.free.ids, function(...) call('HDEL', q.claims, ...) end)
     many(q.free.ids, function(...) call('SREM', q.p .. 'stalled', ...) end)
     q.free = nil

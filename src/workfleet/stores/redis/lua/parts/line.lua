@@ -8,6 +8,14 @@ local function mark(q)
     call('ZADD', q.marker, 0, '0')
   end
 end
+-- Nobody need look for what this script itself has made ready and handed out.
+local function unmark(q)
+  if q.marked and call('EXISTS', q.wait, q.prioritized, q.groups) == 0 then
+    q.marked = nil
+    call('ZREM', q.marker, '0')
+    if call('EXISTS', q.delayed) == 0 then wf_unwake('queue ' .. q.name) end
+  end
+end
 
 local function place_at(q, id)
   local job = load(q, id)

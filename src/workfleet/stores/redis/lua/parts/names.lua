@@ -11,6 +11,7 @@
 --   parked         unique keys behind which jobs may be parked
 --   replaced       newcomers whose payload a job took, a hash: id -> "<queue>\n<id>"
 --   call:<id>:v    what a call did, for its repeat; expires
+--   erased:<token>:v   the jobs that were settled under a token and not kept, a set; expires
 local call = redis.call
 local now = wf_now(ARGV[1])
 local now_text = string.format('%d', now) -- a number costs more on its way to a command
@@ -18,6 +19,7 @@ local prefix, base = ARGV[4] .. ':', ARGV[5]
 local asked = cmsgpack.unpack(ARGV[6])
 local FAR = 2 ^ 53 - 1 -- the score in `delayed` of what waits for something else than its time
 local NOTE_MS = 3600000 -- how long calls are remembered
+local KNOWN_MS = 300000 -- how long it is, of what there is one for each few jobs
 local SLACK_MS = ARGV[1] == '' and 0 or NOTE_MS -- keys expire by the server's time, which a test's clock is not
 
 local queues = {}

@@ -1,5 +1,5 @@
 -- Tells other processes what changed, so that who waits there looks. A hint: it may be lost.
--- wf_wake(topic) notes a topic: "queue <name>", "schedules", "cancels".
+-- wf_wake(topic) notes a topic: "queue <name>", "schedules", "cancels". wf_unwake(topic) takes it back.
 -- wf_woken(channel, sender) publishes what was noted, once, and returns the topics, for the caller to wake its own process.
 -- The message is the sender's id, then each topic on a line of its own. A sender does not hear itself. Queues are not
 -- published: their marker wakes one who waits for them, not all.
@@ -9,6 +9,12 @@ local function wf_wake(topic)
     wf_noted[topic] = true
     wf_topics[#wf_topics + 1] = topic
   end
+end
+local function wf_unwake(topic)
+  for i, noted in ipairs(wf_topics) do
+    if noted == topic then table.remove(wf_topics, i) end
+  end
+  wf_noted[topic] = nil
 end
 local function wf_woken(channel, sender)
   local told = { sender }

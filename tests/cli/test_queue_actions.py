@@ -86,8 +86,8 @@ def test_pausing_holds_every_job_back_until_it_is_resumed(project: Project) -> N
 
     assert project("queues", "pause", "mails") == (0, "mails is paused\n", "")
     assert project("queues", "pause", "mails").out == "mails was paused already\n"
-    rows = {line.split()[0]: line.split()[-1] for line in project("queues", "ls").out.splitlines()}
-    assert (rows["mails"], rows["greetings"]) == ("paused", "0")
+    rows = {line.split()[0]: line.split()[-2:] for line in project("queues", "ls").out.splitlines()}
+    assert (rows["mails"], rows["greetings"]) == (["paused", "nobody"], ["0", "nobody"])
     (mails,) = [each for each in project("queues", "ls", "--json").documents if each["queue"] == "mails"]
     assert mails["paused"] is True
     assert project("jobs", "show", "a1", "--json").documents[0]["waits_for"][0] == (

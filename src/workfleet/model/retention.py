@@ -13,8 +13,8 @@ _MOST = 2**53 - 1
 @dataclass(frozen=True)
 class Retention:
     """`retention=Retention(completed="1h", failed="90d", failed_count=100)`: for how long, by how it finishes, and
-    among how many of its queue that say the same. A state of which nothing is said is kept as all jobs are. With a count
-    of 0 nothing is kept, the result neither: who waits for it (`JobRef.result`) may find the job gone (`NotFound`).
+    among how many of its queue that say the same. A state of which nothing is said is kept as all jobs are. With a
+    count of 0 nothing is kept, the result neither: who waits for it (`JobRef.result`) may find it gone (`NotFound`).
 
     Raises ValueError for what cannot be right."""
 

@@ -20,7 +20,7 @@ from workfleet.stores.redis.connection import Connection
 from workfleet.stores.redis.dialing import dialer
 from workfleet.stores.redis.scripts import Script
 
-_SOON_S = 10
+_SOON_S = 30
 
 
 @asynccontextmanager

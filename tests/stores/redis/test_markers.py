@@ -16,7 +16,7 @@ from workfleet.model.limits import QueueLimits
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import ids, job, request
 
-_SOON_S = 10
+_SOON_S = 30
 
 
 @pytest_asyncio.fixture
@@ -91,7 +91,7 @@ async def test_who_waits_for_another_queue_now_is_heard_at_once(shared: RedisSto
     await asyncio.wait({first})
     task = await waiting(shared, "r")
     mark(server, "r")
-    assert await asyncio.wait_for(task, 2)
+    assert await asyncio.wait_for(task, 15)
     assert [key for key in keys(server) if b"nudge" in key] == []
 
 

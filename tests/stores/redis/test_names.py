@@ -15,7 +15,7 @@ from workfleet.ports.stores import ClaimRequest, Want
 from workfleet.stores.redis.names import shown_name
 from workfleet.stores.redis.store import RedisStore
 
-_SOON_S = 10
+_SOON_S = 30
 
 
 @pytest_asyncio.fixture

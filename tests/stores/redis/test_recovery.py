@@ -32,7 +32,7 @@ async def consume(store: RedisStore, done: set[str], enough: asyncio.Event) -> N
     """A worker's loop: what failed for want of the store is asked again, a settle with the same words."""
     while not enough.is_set():
         try:
-            claimed = await store.jobs.claim(request(5, lease_ms=2_000))
+            claimed = await store.jobs.claim(request(5, lease_ms=5_000))
             if not claimed:
                 await store.jobs.wait(["q"], 200)
                 continue
@@ -66,11 +66,11 @@ async def test_consumption_goes_on_through_failures(durable: Server, how: str) -
             await asyncio.sleep(0.1)
             before = len(done)
             await asyncio.to_thread(harm, durable, how)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while len(done) <= before and not enough.is_set():
                     await asyncio.sleep(0.02)
         # What a claim took whose answer was lost comes back by its lease.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not enough.is_set():
                 await asyncio.sleep(0.1)
                 await recover(store)

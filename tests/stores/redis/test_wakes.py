@@ -15,7 +15,7 @@ from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import pulse
 from workfleet.testing.contracts.schedules import schedule
 
-_SOON_S = 10
+_SOON_S = 30
 
 
 @asynccontextmanager

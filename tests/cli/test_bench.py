@@ -119,16 +119,18 @@ def test_two_at_a_time_are_refused(shop: Project) -> None:
     assert "being measured by another `workfleet bench`" in ran.err
 
 
-def test_a_file_that_does_not_exist_is_not_made(bare: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_does_not_exist_is_not_made(
+    bare: Project, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / f"{'new' * 20}.db"  # so long that the store's sockets are in the temporary folder
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))
-    (tmp_path / "t").mkdir()
+    temporary = tmp_path_factory.mktemp("t")  # short: without sockets, whoever waits looks every 10 s only
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     ran = bare("bench", "--store", sqlite_url(path), "--jobs", "100")
     assert ran.code == 0
     assert ran.err == f"{path} does not exist yet: a file beside it is measured, and deleted after\n"
     assert ran.out.startswith(f"store  {sqlite_url(path)}\n")
-    assert os.listdir(tmp_path / "data") == os.listdir(tmp_path / "t") == []
+    assert os.listdir(tmp_path / "data") == os.listdir(temporary) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.stores.redis.leaks import left_behind
+from tests.stores.redis.conftest import Place
 from tests.stores.redis.servers import Server
 from workfleet.model.jobs import UNDECODABLE, JobState, UniqueRule
 from workfleet.model.outcome import GIVE_BACK, Ended
@@ -18,9 +18,15 @@ AT_ONCE = Ended(kind="retry", after_ms=0)
 
 
 @pytest.fixture
-def leaks(server: Server) -> Leaks:
+def place(server: Server) -> Place:
+    """One server, which other programs use too."""
+    return Place(server.url, [server])
+
+
+@pytest.fixture
+def leaks(place: Place) -> Leaks:
     async def look(_: Store) -> list[str]:
-        return left_behind(server)
+        return place.left_behind()
 
     return look
 

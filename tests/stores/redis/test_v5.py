@@ -120,6 +120,9 @@ async def test_what_returns_to_waiting_goes_there_too(store: RedisStore, server:
     a, b = await claimed(store)
     await store.jobs.enqueue(jobs("c"))
     pause_by_v5(server)
+    before = await store.now_ms()
+    while await store.now_ms() == before:
+        pass  # in one millisecond "b" would not be later than "c"
     back = Outcome(state=JobState.WAITING, code="given_back", attempts_made=0)
     later = Outcome(state=JobState.DELAYED, code="snoozed", attempts_made=0, delay_ms=0)
     await store.jobs.settle([Settlement(a.claim, back), Settlement(b.claim, later)])

@@ -93,7 +93,8 @@ class FakeJobs:
 
     async def expires_in_ms(self) -> int | None:
         self._may_fail()
-        return 0 if self.records else None
+        active = {record.id for record in self.records.values() if record.state is JobState.ACTIVE}
+        return None if not active else 0 if active & self.expired else 30_000
 
     async def settle(self, settlements: Sequence[Settlement], then: object = None) -> Settled:
         self._may_fail()

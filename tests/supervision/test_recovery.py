@@ -170,9 +170,14 @@ async def test_a_question_for_expired_leases_is_asked_again_under_its_token(yard
         return records
 
     yard.store.jobs.take_over = lost
-    await yard.clock.run(yard.reaper, 45)
+    yard.store.jobs.add("a", worker="far away")
+    yard.store.jobs.expired.add("a")
+    await yard.clock.run(yard.reaper, 35)  # the poll after an outage asks nothing
+    yard.store.jobs.add("b", worker="far away")
+    yard.store.jobs.expired.add("b")
+    await yard.clock.run(yard.reaper, 35)
     tokens = [token for token, _ in asked]
-    assert len(tokens) == 3  # the poll after an outage asks nothing
+    assert len(tokens) == 3
     assert tokens[0] == tokens[1] != tokens[2]
 
 

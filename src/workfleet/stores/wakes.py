@@ -46,6 +46,10 @@ class Wakes:
         self._changed.add(_ANYTHING)
         self._wake(lambda _: True)
 
+    def has_news(self, topics: Iterable[str]) -> bool:
+        """Whether something of these has changed since somebody looked."""
+        return not self._changed.isdisjoint((*topics, _ANYTHING))
+
     async def wait(self, topics: Iterable[str], timeout_ms: int) -> bool:
         """Until one of the topics changes (True) or the time is over by the clock (False)."""
         wanted = frozenset((*topics, _ANYTHING))

@@ -13,6 +13,7 @@ from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.stores import ClaimRequest, Settled, TakeOver, Want
 
 from ..texts import clean_text
+from ..wakes import queue_topic
 from .asking import Asking
 from .jobids import stored_id
 from .records import FRESH_ROW, Row, asked_of, fresh_record_of, is_kept, is_plain, ours_of, record_of
@@ -88,9 +89,11 @@ class Running:
     def foreseen_due_ms(self, queues: Sequence[str]) -> int | None:
         """What the last claim, if it emptied its queues just now, said of `next_due_ms`: 0 for nothing. None: ask.
 
-        What has changed since, from here or elsewhere, wakes, so that nobody sleeps until then."""
+        What changes from now on, here or elsewhere, wakes, so that nobody sleeps until then."""
         foreseen, self._foreseen = self._foreseen, None
         if foreseen is None or foreseen[0] != frozenset(queues):
+            return None
+        if self._session.wakes.has_news(map(queue_topic, queues)):
             return None
         now_ms = self._session.heard_ms()
         return foreseen[1] if now_ms is not None and (not foreseen[1] or foreseen[1] > now_ms) else None

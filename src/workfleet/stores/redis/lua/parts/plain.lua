@@ -2,18 +2,20 @@
 -- New jobs like most, many at once: ready now, without a key, a group, a priority or an end, all of one queue.
 -- What is not so is left to `parts/adding.lua`, which means the same.
 
--- Whether nothing of these ids is there, and no id twice.
-local function all_new(ids)
+-- Whether nothing of these ids is there, in this queue or another of the app, and no id twice.
+local function all_new(ids, name)
   local seen = {}
   for _, id in ipairs(ids) do
     if seen[id] then return false end
     seen[id] = true
   end
   local keys = {}
-  for name in pairs(known_queues()) do
-    local p = prefix .. name .. ':'
+  local function of(queue_name)
+    local p = prefix .. queue_name .. ':'
     for _, id in ipairs(ids) do keys[#keys + 1] = p .. id end
   end
+  if not known_queues()[name] then of(name) end
+  for known in pairs(known_queues()) do of(known) end
   local there = call('EXISTS', base .. 'replaced')
   many(keys, function(...) there = there + call('EXISTS', ...) end)
   return there == 0
@@ -32,13 +34,13 @@ local FIELDS = 5
 local function add_plain(list, call_id)
   local ids = {}
   for i = 2, #list, FIELDS do ids[#ids + 1] = list[i] end
-  know(list[1], 2)
   local q = queue(list[1])
   if call_id and call('EXISTS', note_of(call_id)) == 1 then return false end
-  if not all_new(ids) then return false end
+  if not all_new(ids, q.name) then return false end
   ripen(q)
   local number = tonumber(call('GET', base .. 'number') or 0)
   if not is_last(q, number + 1) then return false end
+  know(q.name, 2)
   call('INCRBY', base .. 'number', #ids)
   call('HSETNX', q.meta, 'opts.maxLenEvents', q.max_events)
   for i, id in ipairs(ids) do

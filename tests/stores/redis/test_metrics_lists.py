@@ -10,9 +10,11 @@ import pytest
 from tests.stores.redis.bullmq_side import fields, texts
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
+from workfleet.errors import ConfigError
 from workfleet.model.jobs import Claim, Failure, JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
 from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.stores.open import METRICS, PREFIX, open_store, with_options
 from workfleet.stores.redis.store import RedisStore
 
 MINUTE = 60_000
@@ -117,3 +119,18 @@ async def test_nothing_is_counted_unless_asked(server: Server, ends: Ends) -> No
     async with opened(server, ends, None) as store:
         await ends.end(store, 2)
     assert server.ask("EXISTS", "bull:q:metrics:completed") == 0
+
+
+async def test_a_stores_url_asks_for_it(server: Server, ends: Ends) -> None:
+    """As `queue_metrics` of the settings writes it."""
+    url = with_options(server.url, {PREFIX: "bull", METRICS: "60"})
+    store = await open_store(url, app="shop", clock=SystemClock(), create=False)
+    assert isinstance(store, RedisStore)
+    try:
+        await ends.end(store, 3)
+    finally:
+        await store.close()
+    assert kept(server)[0]["count"] == 3
+    wrong = with_options(server.url, {METRICS: "an hour"})
+    with pytest.raises(ConfigError, match="queue_metrics is a number of minutes"):
+        await open_store(wrong, app="shop", clock=SystemClock(), create=False)

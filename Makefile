@@ -9,7 +9,7 @@ CHECKED := $(wildcard src bench tools tests examples)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-full check pins bench soak soak-redis soak-cron clean clean-example env-example env-all
+.PHONY: help setup run test test-full check pins bench soak soak-redis soak-schedules soak-cron clean clean-example env-example env-all
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "make %-15s %s\n", $$1, $$2 }'
@@ -56,6 +56,9 @@ soak: env-all ## eight workers on one SQLite file, one killed every second, for 
 
 soak-redis: env-all ## four workers on a server that is stopped, then killed, every 20 s, for SECONDS=300 with JOBS=100000 each
 	@$(BIN)/python -m tests.soak --redis $(if $(SECONDS),--seconds $(SECONDS)) $(if $(JOBS),--jobs $(JOBS))
+
+soak-schedules: env-all ## SCHEDULES=100 due every second for SECONDS=180, by PROCESSES=8 with wrong clocks, one killed every second
+	@$(BIN)/python -m tests.soak.schedules $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 soak-cron: env-all ## the cron arithmetic beside slow answers at every change of every clock in tzdata (at most 15 minutes)
 	@$(BIN)/python -m tests.schedules.soak_cron

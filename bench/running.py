@@ -126,9 +126,9 @@ class Program:
 
 
 @contextmanager
-def our_worker(folder: Path, environ: Mapping[str, str], *, wait: bool = True) -> Iterator[Program]:
+def our_worker(folder: Path, environ: Mapping[str, str], *, wait: bool = True, app: str = "ours") -> Iterator[Program]:
     """`workfleet run` with one worker process, ready when the body begins unless told not to wait."""
-    command = [WORKFLEET, "run", "bench.programs.ours:app", "--processes", "1", "--log-level", "warning"]
+    command = [WORKFLEET, "run", f"bench.programs.{app}:app", "--processes", "1", "--log-level", "warning"]
     with started(command, folder, environ) as program:
         if wait:
             program.wait_for(lambda: _is_ready(environ), "readiness", _START_WITHIN_S)
@@ -155,6 +155,12 @@ def cpu_s(processes: Sequence[psutil.Process]) -> float:
 def rss_mb(process: psutil.Process) -> float:
     """Resident memory, in MiB."""
     return float(process.memory_info().rss) / 2**20
+
+
+def peak_mb(process: psutil.Process) -> float:
+    """The most memory that was ever resident, in MiB."""
+    said = Path(f"/proc/{process.pid}/status").read_text()
+    return int(said.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def latencies(place: Path) -> Figures:

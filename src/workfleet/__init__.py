@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .model.jobtypes import JobType as JobType
     from .model.jobtypes import NewJob as NewJob
     from .model.limits import Rate as Rate
+    from .model.missed import catch_up as catch_up
     from .model.policy import Backoff as Backoff
     from .model.policy import exponential as exponential
     from .model.policy import fixed as fixed
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from .model.queue import Group as Group
     from .model.queue import Queue as Queue
     from .model.retention import Retention as Retention
+    from .model.runs import RunEvent as RunEvent
     from .model.setting import setting as setting
     from .model.unique import Unique as Unique
     from .modules.builtin import HealthModule as HealthModule
@@ -93,7 +95,8 @@ if TYPE_CHECKING:
     from .queues.queues import QueueInfo as QueueInfo
     from .queues.queues import Queues as Queues
     from .schedules.declare import schedule as schedule
-    from .schedules.schedules import ScheduleInfo as ScheduleInfo
+    from .schedules.history import PastRun as PastRun
+    from .schedules.info import ScheduleInfo as ScheduleInfo
     from .schedules.schedules import Schedules as Schedules
     from .schedules.schedules import Triggered as Triggered
     from .seednames import Cron as Cron
@@ -142,9 +145,11 @@ _HOMES = {
     "model.jobs": "JobRecord JobState",
     "model.jobtypes": "Job JobContext JobType NewJob",
     "model.limits": "Rate",
+    "model.missed": "catch_up",
     "model.policy": "Backoff exponential fixed linear own_backoff",
     "model.queue": "Group Queue",
     "model.retention": "Retention",
+    "model.runs": "RunEvent",
     "model.setting": "setting",
     "model.unique": "Unique",
     "modules.builtin": "HealthModule LockModule LoggerModule MetricsModule PoolsModule SchedulerModule",
@@ -159,7 +164,9 @@ _HOMES = {
     "queues.jobs": "Jobs",
     "queues.queues": "QueueInfo Queues",
     "schedules.declare": "schedule",
-    "schedules.schedules": "ScheduleInfo Schedules Triggered",
+    "schedules.history": "PastRun",
+    "schedules.info": "ScheduleInfo",
+    "schedules.schedules": "Schedules Triggered",
     "seednames": (
         "Cron IDistributedLockService Interval ProcessManager QueueJobHandler QueueWorker QueueWorkerHost ScheduledJob "
         "SchedulerQueueService SchedulerService Timeout WithDistributedLock cron interval scheduled_job timeout_once "

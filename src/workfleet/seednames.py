@@ -21,7 +21,8 @@ from .model.options import JobOptions, ScheduleOptions
 from .pools.registry import Pools
 from .queues.declare import handler, queue
 from .schedules.declare import QueueTarget, ScheduleSpec, recorder
-from .schedules.schedules import ScheduleInfo, Schedules, Triggered
+from .schedules.info import ScheduleInfo
+from .schedules.schedules import Schedules, Triggered
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,8 @@ from tests.faults.fast import FastClock, FastLoop
 from workfleet import App, Job
 from workfleet.app.builtins import Basis
 from workfleet.app.composition import compose
-from workfleet.app.runtime import Runtime, RuntimeOptions
+from workfleet.app.runtime import Runtime
+from workfleet.app.runtime_options import RuntimeOptions
 from workfleet.bus import Bus
 from workfleet.ports.stores import Store
 from workfleet.stores.open import open_store

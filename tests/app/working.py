@@ -14,7 +14,8 @@ from workfleet.app.app import App
 from workfleet.app.builtins import Basis
 from workfleet.app.client import Client
 from workfleet.app.composition import Composition, compose
-from workfleet.app.runtime import Runtime, RuntimeOptions
+from workfleet.app.runtime import Runtime
+from workfleet.app.runtime_options import RuntimeOptions
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
 from workfleet.errors import ConfigError

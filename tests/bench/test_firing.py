@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import firing
+from bench import firing, scheduling
 from bench.bench import BenchError, Trial
 from bench.firing import next_fires
 from bench.programs.firing import PAIRS
@@ -16,10 +16,19 @@ from bench.registry import all_benches
 from bench.session import measure
 
 
-def test_next_fires_are_measured() -> None:
-    found = measure(all_benches()["scheduler"], {}, [], size=500, runs=1)
-    assert list(found.ours) == ["fires_per_s"]
-    assert 1_000 < found.ours["fires_per_s"] < 100_000_000
+def test_next_fires_and_what_many_schedules_ask_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "LATENESS_OF", 2_000)
+    monkeypatch.setattr(scheduling, "WATCHED_S", 2.0)
+    monkeypatch.setattr(scheduling, "LOADED", 2_000)
+    found = measure(all_benches()["scheduler"], {}, [], size=500, runs=1).ours
+    assert 1_000 < found["fires_per_s"] < 100_000_000
+    assert 0 <= found["lateness_p50_ms"] <= found["lateness_p99_ms"] < 10_000
+    # Ten of them every second, 90 every ten seconds.
+    assert found["slots_per_s"] > 10
+    assert 0 < found["load_cpu_s"] < found["load_s"] < 60
+    assert 10 < found["load_mb"] < 500
+    assert 0 < found["ready_s"] < 60
+    assert 10 < found["ready_mb"] < 500
 
 
 def test_fires_that_are_not_ours_are_counted(tmp_path: Path) -> None:

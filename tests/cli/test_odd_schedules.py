@@ -78,7 +78,7 @@ def test_ls_shows_every_schedule_with_its_state(odd: Project) -> None:
     assert list(rows) == ["by-hand", "late", "newer", "paused", "punctual"]
     assert "cron at tea time (UTC)" in rows["newer"]
     assert "when triggered" in rows["by-hand"]
-    assert [line.split("0  ")[-1].split()[0] for line in rows.values()] == ["on", "on", "on", "paused", "on"]
+    assert [line.split("0  ")[-1].split()[0] for line in rows.values()] == ["on", "overdue", "on", "paused", "on"]
     assert rows["paused"].split()[3] == "0", "a paused schedule has no next fire"
 
 

@@ -24,7 +24,7 @@ MODULES = {
     for block in BLOCKS
     if block not in FRAGMENTS and (match := re.match(r"# (\w+)\.py\n", block)) is not None
 }
-APPS = ["shop", "orders", "billing", "reports", "mailing", "images", "ledger"]
+APPS = ["shop", "orders", "billing", "reports", "books", "mailing", "images", "ledger"]
 
 CHECK = """
 import asyncio, importlib, sys
@@ -114,7 +114,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_every_block_is_a_module_or_says_that_it_is_none() -> None:
-    assert [*MODULES] == ["shop", "orders", "send", "billing", "reports", "mailing", "images", "ledger"]
+    assert [*MODULES] == ["shop", "orders", "send", "billing", "reports", "books", "mailing", "images", "ledger"]
     assert len(FRAGMENTS) == 0
     assert len(BLOCKS) == len(MODULES) + len(FRAGMENTS) == DOCUMENT.count("```python")
     for name, block in zip([*MODULES], BLOCKS, strict=True):

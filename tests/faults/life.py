@@ -12,7 +12,8 @@ from tests.faults.fast import FastClock
 from workfleet import App, Client, Job, JobType, NewJob, idempotent, locked
 from workfleet.app.builtins import Basis
 from workfleet.app.composition import compose
-from workfleet.app.runtime import Runtime, RuntimeOptions
+from workfleet.app.runtime import Runtime
+from workfleet.app.runtime_options import RuntimeOptions
 from workfleet.bus import Bus
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event, JobSettled

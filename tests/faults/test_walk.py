@@ -28,7 +28,8 @@ KNOWN = {
     "now_ms", "fleet.register", "fleet.workers", "fleet.forget", "pulse", "jobs.enqueue", "jobs.claim",
     "jobs.settle", "jobs.settle+claim", "jobs.renew", "jobs.report", "jobs.take_over", "jobs.expires_in_ms",
     "jobs.next_due_ms", "jobs.wait",
-    "jobs.counts", "jobs.prune", "schedules.merge", "schedules.all", "schedules.fire", "schedules.wait", "locks.held",
+    "jobs.counts", "jobs.prune", "schedules.merge", "schedules.get", "schedules.page", "schedules.claim_due",
+    "schedules.fire", "schedules.wait", "locks.held",
     "jobs.cancel", "jobs.cancels", "jobs.wait_for_cancels", "queues.set_limits",
     "keys.put_if_absent", "keys.replace", "locks.acquire", "locks.release",
 }  # fmt: skip

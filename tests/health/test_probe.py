@@ -116,13 +116,13 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
         (
             status(worker(store_ok_age_ms=29_000, store_error="refused")),
             "ok",
-            "worker 0: store reached not for 30 s: refused",
+            "worker 0: store not reached for 30 s: refused",
             "ok",
         ),
         (
             status(worker(store_ok_age_ms=None), worker(index=1, unready=("pool images has failed", "full"))),
             "ok",
-            "worker 0: store reached never yet: no error told; worker 1: pool images has failed, full",
+            "worker 0: store not reached yet: no error told; worker 1: pool images has failed, full",
             "ok",
         ),
         (status(worker(unready=("x",)), worker(index=1)), "ok", "ok", "ok"),

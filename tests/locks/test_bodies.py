@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from tests.locks.bench import Bench
+from workfleet.clock import SystemClock
 from workfleet.errors import LockLost
+from workfleet.stores.open import open_store
 
 
 async def lose_at_once(bench: Bench) -> None:
@@ -107,10 +109,49 @@ async def test_an_error_of_the_body_passes_and_the_lock_is_free(real: Bench) -> 
     assert await real.ours.list() == []
 
 
-async def test_a_release_that_fails_does_not_fail_the_body(bench: Bench) -> None:
-    async with bench.ours.lock("a", ttl="3s"):
+async def test_a_release_that_fails_is_tried_again_without_holding_up_the_body(bench: Bench) -> None:
+    async with bench.ours.lock("a", ttl="1m"):
         bench.faulty.fault = {"release": "before"}
+    assert await bench.ours.is_locked("a") == "yes"
+    await bench.move(5)
     bench.faulty.fault = {}
     assert await bench.ours.is_locked("a") == "yes"
+    await bench.move(5)
+    assert await bench.ours.is_locked("a") == "no"  # long before it would have expired
+    tries = bench.faulty.calls.count("release")
+    assert 5 <= tries <= 7
+    await bench.move(60)
+    assert bench.faulty.calls.count("release") == tries
+
+
+async def test_a_release_is_not_tried_for_longer_than_the_lock_lives(bench: Bench) -> None:
+    async with bench.ours.lock("a", ttl="3s"):
+        await bench.move(2)
+        bench.faulty.fault = {"release": "before"}
     await bench.move(3.25)
     assert await bench.ours.is_locked("a") == "no"  # it has expired by itself
+    tries = bench.faulty.calls.count("release")
+    await bench.move(60)
+    assert bench.faulty.calls.count("release") == tries
+    assert bench.ours._tidying == set()
+
+
+async def test_a_store_that_hangs_at_the_release_holds_up_the_body_for_a_second() -> None:
+    clock = SystemClock()
+    bench = Bench(await open_store("memory://", app="test", clock=clock, create=True), clock)
+    async with bench.ours.lock("a"):
+        bench.faulty.fault = {"release": "hang"}
+        left = clock.monotonic()
+    assert 0.9 < clock.monotonic() - left < 5
+    bench.faulty.fault = {}
+    while await bench.ours.is_locked("a") == "yes":
+        await asyncio.sleep(0.01)
+
+
+async def test_closing_gives_up_what_is_still_to_be_released(bench: Bench) -> None:
+    async with bench.ours.lock("a"):
+        bench.faulty.fault = {"release": "before"}
+    await bench.ours.close()
+    bench.faulty.fault = {}
+    await bench.move(10)
+    assert await bench.ours.is_locked("a") == "yes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,18 @@ async def test_busy_says_who_holds_it(real: Bench) -> None:
         pass
 
 
+async def test_what_an_operator_takes_away_is_what_he_saw(real: Bench) -> None:
+    async with real.theirs.lock("a"):
+        (seen,) = await real.ours.list()
+        assert real.ours.name_of(seen) == "a"
+    async with real.theirs.lock("a") as again:
+        assert not await real.ours.take_away(seen)
+        again.check()
+        (seen,) = await real.ours.list()
+        assert seen.fence == again.fence
+    assert not await real.ours.take_away(seen)
+
+
 async def test_a_lock_is_not_reentrant(real: Bench) -> None:
     async with real.ours.lock("a"):
         with pytest.raises(LockBusy, match="held by ours"):
@@ -105,6 +118,40 @@ async def test_without_wait_the_modules_retries_count(bench: Bench) -> None:
     assert bench.faulty.calls.count("acquire") == 1 + 1 + 3
 
 
+class Impatient(TestClock):
+    """Waiting takes no time but moves the clock, and is noted."""
+
+    def __init__(self) -> None:
+        super().__init__(NOW)
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.move_to(self.now_ms() + math.ceil(seconds * 1000))
+
+
+@pytest.mark.parametrize(
+    ("wait", "retries", "least_s", "most_s", "tries"),
+    [("10s", 3, 0.05, 0.15, None), (None, 200, 0.1, 0.3, 200), ("0s", 3, 0, 0, 0), (None, 0, 0, 0, 0)],
+)
+async def test_waits_between_tries_are_jittered(
+    wait: str | None, retries: int, least_s: float, most_s: float, tries: int | None
+) -> None:
+    """Those who wait for one lock must not all come at once."""
+    clock = Impatient()
+    store = await open_store("memory://", app="test", clock=clock, create=True)
+    assert await store.locks.acquire("lock:a", "them:1", 3_600_000)
+    locks = Bench(store, clock).locks("ours", retries=retries, retry_delay=timedelta(milliseconds=200))
+    with pytest.raises(LockBusy):
+        async with locks.lock("a", wait=wait):
+            raise AssertionError("never entered")
+    whole = clock.slept[:-1] if wait else clock.slept  # the last one is what is left
+    assert all(least_s <= slept <= most_s for slept in whole)
+    assert tries is None or len(whole) == tries
+    if len(whole) > 50:
+        assert max(whole) - min(whole) > (most_s - least_s) / 2
+
+
 @pytest.mark.parametrize("fault", ["before", "after"])
 async def test_an_outage_is_not_busy_and_leaves_no_lock_behind(real: Bench, fault: str) -> None:
     real.faulty.fault = {"acquire": fault}
@@ -121,6 +168,39 @@ async def test_an_outage_of_everything_is_told_as_what_it_was_met_at(real: Bench
     with pytest.raises(LockUnavailable):
         async with real.ours.lock("a"):
             raise AssertionError("never entered")
+
+
+class SlowGrant(Faulty):
+    """Its first `slow` grants take half of a TTL of 3 s to arrive."""
+
+    def __init__(self, bench: Bench, slow: int) -> None:
+        super().__init__(bench.store)
+        self._bench, self._slow = bench, slow
+
+    async def acquire(self, *args: Any) -> Any:
+        self.calls.append("acquire")
+        answer = await self._bench.store.locks.acquire(*args)
+        if self._slow:
+            self._slow -= 1
+            assert isinstance(self._bench.clock, TestClock)
+            self._bench.clock.move_to(self._bench.clock.now_ms() + 1_500)
+        return answer
+
+
+async def test_a_grant_that_comes_late_is_asked_for_once_more(bench: Bench) -> None:
+    bench.faulty = SlowGrant(bench, 1)
+    async with bench.ours.lock("a", ttl="3s") as lock:
+        (held,) = await bench.ours.list()
+        assert (held.fence, held.expires_ms) == (lock.fence, bench.clock.now_ms() + 3_000)
+    assert bench.faulty.calls.count("acquire") == 2
+
+
+async def test_a_store_too_slow_for_a_ttl_is_unavailable_and_keeps_no_lock(bench: Bench) -> None:
+    bench.faulty = SlowGrant(bench, 2)
+    with pytest.raises(LockUnavailable, match="longer than a third of the lock's TTL"):
+        async with bench.ours.lock("a", ttl="3s"):
+            raise AssertionError("never entered")
+    assert await bench.ours.list() == []
 
 
 async def test_a_waiter_that_is_cancelled_leaves_no_lock_behind(real: Bench) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,8 +13,13 @@ from tests.locks.bench import NOW, Bench
 from workfleet.clock import SystemClock
 from workfleet.errors import LockBusy, LockLost
 from workfleet.events import LockLostEvent
+from workfleet.locks.held import Held
 from workfleet.stores.open import open_store
 from workfleet.supervision.board import Board
+from workfleet.supervision.lock_keeper import LockKeeper
+from workfleet.testing.clock import TestClock
+
+T = TypeVar("T")
 
 
 async def test_it_is_renewed_while_its_body_runs(bench: Bench) -> None:
@@ -125,29 +132,112 @@ async def test_an_operator_releases_it_and_the_body_is_told(bench: Bench) -> Non
 # Code that blocks the loop
 
 
-async def test_check_sees_that_time_has_run_out_even_where_nothing_could_renew(bench: Bench) -> None:
+def move_to(bench: Bench, ms: int) -> None:
+    """The time passes at once: nothing of the loop gets its turn meanwhile."""
+    assert isinstance(bench.clock, TestClock)
+    bench.clock.move_to(NOW + ms)
+
+
+def elsewhere(work: Coroutine[Any, Any, T]) -> T:
+    """Do it in another thread, while the loop of this one stands still."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+async def test_check_fails_from_the_safe_deadline_on_where_nothing_could_renew(bench: Bench) -> None:
     async with bench.ours.lock("a", ttl="3s") as lock:
-        bench.clock.move_to(NOW + 2_999)  # type: ignore[attr-defined]
+        move_to(bench, 1_999)
         lock.check()
-        bench.clock.move_to(NOW + 3_000)  # type: ignore[attr-defined]
+        move_to(bench, 2_000)
+        with pytest.raises(LockLost):
+            lock.check()
+        await bench.move(0.5)
+        lock.check()  # the loop had its turn in time, and it was renewed
+
+
+async def test_check_counts_from_the_try_that_got_the_lock(bench: Bench) -> None:
+    async with bench.theirs.lock("a", ttl="1m"):
+        waiting = asyncio.create_task(bench.ours.lock("a", ttl="3s", wait="1m").__aenter__())
+        await bench.move(10)
+    while not waiting.done():
+        await bench.move(0.05)
+    lock = await waiting
+    lock.check()
+
+
+async def test_with_a_board_check_believes_what_the_keeper_wrote(bench: Bench) -> None:
+    """The keeper of another process; the loop of this one never gets its turn."""
+    board = Board.create(slots=2, clock=bench.clock)
+    locks = bench.locks("ours", board=board)
+    keeper = LockKeeper(lambda: [board], bench.store.locks, clock=bench.clock, publish=bench.events.append)
+    async with locks.lock("a", ttl="3s") as lock:
+        for ms in range(1_000, 60_000, 1_000):
+            move_to(bench, ms)
+            elsewhere(keeper._look())
+            lock.check()
+        move_to(bench, 60_999)
+        lock.check()
+        move_to(bench, 61_000)
+        with pytest.raises(LockLost):
+            lock.check()  # the keeper stands still as well, as when a whole machine does
+        elsewhere(keeper._look())
+        lock.check()
+    assert board.entries() == []
+    board.close()
+
+
+async def test_with_a_board_check_hears_of_a_loss_before_the_time_is_over(bench: Bench) -> None:
+    board = Board.create(slots=1, clock=bench.clock)
+    keeper = LockKeeper(lambda: [board], bench.store.locks, clock=bench.clock, publish=bench.events.append)
+
+    async def body(lock: Held) -> None:
+        elsewhere(bench.theirs.release("a"))
+        move_to(bench, 1_000)
+        lock.check()
+        elsewhere(keeper._look())
         with pytest.raises(LockLost):
             lock.check()
 
+    with pytest.raises(LockLost):
+        async with bench.locks("ours", board=board).lock("a", ttl="3s") as lock:
+            await body(lock)
+    assert bench.clock.now_ms() == NOW + 1_000
+    assert len(bench.told(LockLostEvent)) == 1
+    board.close()
 
-async def test_with_a_board_somebody_else_renews_so_check_trusts_it(bench: Bench) -> None:
+
+async def test_what_has_no_place_on_the_board_is_renewed_by_the_loop_alone(bench: Bench) -> None:
     board = Board.create(slots=1, clock=bench.clock)
     locks = bench.locks("ours", board=board)
-    async with locks.lock("a", ttl="3s") as lock:
-        (note,) = board.entries()
-        assert (note.kind, note.name, note.ttl_ms) == ("lock", "lock:a", 3_000)
-        bench.clock.move_to(NOW + 60_000)  # type: ignore[attr-defined]
-        await bench.store.locks.acquire(note.name, note.owner, 3_000)  # what the keeper did meanwhile
-        lock.check()
-        async with locks.lock("b", ttl="3s") as unnoted:  # the board is full
-            bench.clock.move_to(NOW + 64_000)  # type: ignore[attr-defined]
-            await bench.store.locks.acquire(note.name, note.owner, 3_000)
-            with pytest.raises(LockLost):
-                unnoted.check()
-            await bench.store.locks.acquire("lock:b", (await bench.ours.list())[0].owner, 3_000)
-    assert board.entries() == []
+    async with locks.lock("a", ttl="3s"), locks.lock("b", ttl="3s") as unnoted:
+        assert [entry.name for entry in board.entries()] == ["lock:a"]
+        await bench.move(10)
+        unnoted.check()
     board.close()
+
+
+async def test_a_body_that_keeps_the_loop_beyond_the_ttl_has_lost_its_lock(bench: Bench) -> None:
+    """It ends of itself before anything could cancel it: somebody else may have been in there with it."""
+    with pytest.raises(LockLost):
+        async with bench.ours.lock("a", ttl="3s"):
+            move_to(bench, 3_000)
+    assert len(bench.told(LockLostEvent)) == 1
+
+
+async def test_its_own_error_tells_more(bench: Bench) -> None:
+    async def body() -> None:
+        async with bench.ours.lock("a", ttl="3s"):
+            move_to(bench, 3_000)
+            raise KeyError("its own")
+
+    with pytest.raises(KeyError):
+        await body()
+    assert len(bench.told(LockLostEvent)) == 1
+
+
+async def test_after_its_body_a_lock_is_nobodys(bench: Bench) -> None:
+    async with bench.ours.lock("a") as lock:
+        lock.check()
+    with pytest.raises(LockLost):
+        lock.check()
+    assert bench.told(LockLostEvent) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from tests.cli.conftest import Project, Ran, make_project, wait_for
 from tests.cli.test_main import ALL
 from tests.stores.redis.servers import Server
-from workfleet import Client, JobType, NotFound, SyncClient
+from workfleet import Client, JobType, LockLost, NotFound, SyncClient
 from workfleet.queues.actions import Acted
 
 ELSEWHERE = {"run", "dev", "init", "version", "cron", "probe", "config show", "config check"}
@@ -50,14 +51,32 @@ def operator(tmp_path: Path, server: Server) -> Operator:
 
 
 @pytest.mark.full
-def test_every_command(operator: Operator) -> None:
+def test_every_command(operator: Operator, server: Server) -> None:
     prepare(operator)
     act_on_jobs(operator)
     act_on_queues(operator)
     act_on_schedules(operator)
+    act_on_locks(operator, server)
     act_on_workers(operator)
     verbs = {" ".join(path) for path, found in ALL.items() if not hasattr(found, "commands")}
     assert verbs - operator.used == ELSEWHERE
+
+
+@pytest.mark.full
+def test_doctor_names_keys_that_another_program_has_written(operator: Operator, server: Server) -> None:
+    operator("enqueue", "greetings", "greet", '{"name": "Ada"}')
+    server.ask("SET", "shop:greetings:stalled", "x")
+    server.ask("RENAME", "shop:greetings:wait", "kept")
+    server.ask("SET", "shop:greetings:wait", "x")
+    looked = operator("doctor", code=3).out
+    assert "PROBLEM  keys: shop:greetings:wait is a string and should be a list\n" in looked
+    assert "PROBLEM  keys: shop:greetings:stalled is a string and should be a set\n" in looked
+    assert "ok       memory" in looked
+    refused = operator("queues ls", code=3).err
+    assert "another program has written to a key of a queue (WRONGTYPE). `workfleet doctor` names the key" in refused
+    server.ask("DEL", "shop:greetings:stalled")
+    server.ask("RENAME", "kept", "shop:greetings:wait")
+    assert "PROBLEM" not in operator("doctor").out
 
 
 def prepare(operator: Operator) -> None:
@@ -107,7 +126,29 @@ def act_on_schedules(operator: Operator) -> None:
 
     with closing(SyncClient(operator.project.environ["WORKER_STORE"], app="shop")) as client:
         client.run(add)
+    assert operator("schedules show", "report:acme", "--json").documents[0]["cron"] == "0 6 * * 1"
+    assert operator("schedules pause", "report:acme").code == 0
+    assert operator("schedules show", "report:acme", "--json").documents[0]["paused"]
+    assert operator("schedules resume", "report:acme").code == 0
     assert operator("schedules remove", "report:acme", "--yes").out == "report:acme is removed\n"
+    assert operator("schedules add", "report:beta", "greet", '{"name": "beta"}', "--every", "1h").code == 0
+    assert operator("schedules history", "report:beta", "--json").documents == []
+    assert operator("schedules remove", "report:beta", "--yes").out == "report:beta is removed\n"
+
+
+def act_on_locks(operator: Operator, server: Server) -> None:
+    async def take(client: Client) -> None:
+        async with client.locks.lock("ledger", ttl="1m"):
+            # In a thread: a command runs a loop of its own.
+            held.extend((await asyncio.to_thread(operator, "locks ls", "--json")).documents)
+            await asyncio.to_thread(operator, "locks release", "ledger", "--yes")
+            await asyncio.Event().wait()
+
+    held = list[dict[str, object]]()
+    with closing(SyncClient(server.url, app="shop")) as client, pytest.raises(LockLost):
+        client.run(take)
+    assert [each["name"] for each in held] == ["ledger"]
+    assert operator("locks ls", "--json").documents == []
 
 
 def act_on_workers(operator: Operator) -> None:

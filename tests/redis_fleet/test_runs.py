@@ -112,6 +112,22 @@ def test_a_server_that_is_down_at_the_start_is_waited_for(own_server: Server, tm
 
 
 @pytest.mark.full
+def test_a_server_that_refuses_to_write_at_the_start_is_waited_for(own_server: Server, tmp_path: Path) -> None:
+    own_server.start()
+    own_server.ask("CONFIG", "SET", "maxmemory", 1)
+    running = run(tmp_path, own_server)
+    until(lambda: "out of memory" in running.log(), "the worker tells what it waits for")
+    (worker,) = running.workers()
+    assert "opening the store: store" in running.log()
+    assert command(tmp_path, own_server, "probe", "live").returncode == 0
+    own_server.ask("CONFIG", "SET", "maxmemory", 0)
+    until(lambda: ended(tmp_path) == JOBS, "every job ends")
+    assert running.workers() == [worker]
+    running.process.terminate()
+    assert running.wait() == 0
+
+
+@pytest.mark.full
 def test_a_stop_does_not_wait_for_a_server_that_is_down(own_server: Server, tmp_path: Path) -> None:
     running = run(tmp_path, own_server, shutdown_timeout="60s")
     until(lambda: "opening the store" in running.log(), "the worker tells what it waits for")

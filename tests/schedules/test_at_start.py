@@ -31,6 +31,15 @@ async def test_once_per_process() -> None:
     assert {job.slot_ms for job in jobs} == {None}
 
 
+async def test_a_start_delay_is_no_wait_that_expires_a_run() -> None:
+    process = await Process.on_memory()
+    delayed = record("delayed", facts={"start_delay_ms": "5000"})
+    delayed.job.expires_after_ms = 3_000
+    assert await run_per_process([delayed], process.store.jobs, worker="w1") == 1
+    (job,) = await process.jobs()
+    assert (job.due_ms, job.expires_ms) == (NOON + 5_000, NOON + 8_000)
+
+
 async def test_overlap_allowed_shares_no_key_among_processes_and_schedules() -> None:
     process = await Process.on_memory()
     records = [record(name, facts={"scope": "process"}, overlap="allow") for name in ("a", "b")]

@@ -57,8 +57,7 @@ def test_what_is_due(when: Any, late_ms: int, once: Any, skip: Any) -> None:
         if answer is None:
             return None
         slot, missed, following = answer
-        at = None if slot is None else NOON + slot * 15 * MINUTE
-        return Due(at, missed, NOON + following * 15 * MINUTE)
+        return Due(None if slot is None else NOON + slot * 15 * MINUTE, missed, NOON + following * 15 * MINUTE)
 
     assert find_due(record(when), NOON + late_ms) == expected(once)
     assert find_due(record(when, missed="skip"), NOON + late_ms) == expected(skip)
@@ -78,8 +77,9 @@ def test_a_month_of_seconds_is_counted_exactly_and_at_once() -> None:
 
 
 def test_what_has_to_be_counted_one_by_one_is_counted_up_to_a_limit_but_the_slot_is_right() -> None:
-    due = find_due(record(timing(cron="* * * * * *")), NOON + DAY + 500)
-    assert due == Due(NOON + DAY, 10_000, NOON + DAY + 1_000)
+    here = record(timing(cron="* * * * * *"))
+    assert find_due(here, NOON + DAY + 500) == Due(NOON + DAY, 86_400, NOON + DAY + 1_000)
+    assert find_due(here, NOON + 2 * DAY + 500) == Due(NOON + 2 * DAY, 100_000, NOON + 2 * DAY + 1_000)
 
 
 def test_days_that_are_left_out_were_not_missed() -> None:
@@ -184,8 +184,8 @@ def test_a_fire_names_its_slot_and_derives_the_jobs_id_from_it() -> None:
     fire, again = fire_of(here, due, "shop"), fire_of(here, due, "shop")
     assert fire.job is not None
     assert again.job is not None
-    assert (fire.schedule, fire.slot_ms, fire.next_due_ms, fire.missed, fire.unless_running) == (
-        "s", NOON, NOON + 45 * MINUTE, 2, True
+    assert (fire.schedule, fire.slot_ms, fire.next_due_ms, fire.missed, fire.overlap) == (
+        "s", NOON, NOON + 45 * MINUTE, 2, "skip"
     )  # fmt: skip
     assert (fire.job.slot_ms, fire.job.schedule, fire.ran_slot_ms) == (NOON + 30 * MINUTE, "s", NOON + 30 * MINUTE)
     assert fire.job.id == again.job.id

@@ -52,7 +52,10 @@ async def test_list_shows_everything() -> None:
         "run_on_start": "process", "type": "cron", "target": "queue", "cron": "0 3 * * *", "interval": None,
         "timezone": "Europe/Berlin", "queue": "mails", "queue_job": "send", "running": True,
         "next_due": at(NOON + 13 * HOUR), "last_slot": at(NOON), "last_outcome": "fired", "paused": False,
-        "orphaned": False, "fired": 1, "skipped": 0, "missed": 0,
+        "orphaned": False, "fired": 1, "skipped": 0, "missed": 0, "coalesced": 0, "late": 0, "last_reason": None,
+        "from_code": True, "offset": None, "start": None, "end": None, "skip_on": (), "dst_gap": "shift",
+        "dst_overlap": "first", "overlap": "skip", "missed_policy": "once", "jitter": None, "expires": None,
+        "overdue": None,
     }  # fmt: skip
     assert cron.id == "cron"
     assert (every.type, every.interval, every.target, every.queue, every.queue_job) == (
@@ -243,3 +246,32 @@ async def test_a_job_that_two_runs_cannot_share_is_refused() -> None:
         await process.schedules.add("s", BUILD("no report"), every="1h")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="takes a job such as"):
         await process.schedules.add("s", BUILD, every="1h")  # type: ignore[arg-type]
+
+
+async def test_how_long_a_run_may_wait_is_the_schedule_s_to_say_else_its_job_s() -> None:
+    process = await Process.on_memory()
+    job = BUILD(Report(1), delay="1m", expires="1h")
+    assert (await process.schedules.add("job", job, every="1d")).expires == "1h"
+    assert (await process.schedules.add("schedule", job, every="1d", expires="10m")).expires == "10m"
+    with pytest.raises(UsageError, match="expires='1m' is not after its job's delay='1m': no run would start"):
+        await process.schedules.add("never", job, every="1d", expires="1m")
+
+
+async def test_what_is_overdue_says_by_how_much() -> None:
+    process = await Process.on_memory()
+    await process.store.schedules.merge([record("s"), record("off", enabled=False), record("held")])
+    await process.schedules.pause("held")
+    assert [each.overdue for each in await process.schedules.list()] == [None, None, None]
+    process.at(NOON + MINUTE)
+    assert {each.name: each.overdue for each in await process.schedules.list()} == {
+        "held": None, "off": None, "s": timedelta(minutes=1)
+    }  # fmt: skip
+    await process.scheduler.fire_due()
+    assert (await process.schedules.get("s")).overdue is None
+
+
+async def test_an_error_names_some_of_very_many_schedules() -> None:
+    process = await Process.on_memory()
+    await process.store.schedules.merge([record(f"s{number:04}") for number in range(1_021)])
+    with pytest.raises(NotFound, match=r"Known schedules: s0000, .*, s0019 and 1,001 more$"):
+        await process.schedules.pause("x")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.schedules.rig import DAY, HOUR, MINUTE, NOON, Process, record
+from tests.schedules.rig import DAY, HOUR, MINUTE, NOON, SECOND, Process, record
+from workfleet import catch_up
 from workfleet.errors import UsageError
 from workfleet.events import ScheduleFault, ScheduleFired, ScheduleMissed, ScheduleSkipped
 from workfleet.model.jobtypes import JobType
@@ -70,8 +71,29 @@ async def test_after_an_outage_the_last_slot_that_is_not_skipped_runs() -> None:
     await made.scheduler.fire_due()
     assert [job.slot_ms for job in await made.jobs()] == [NOON - DAY + HOUR]
     (stored,) = await made.store.schedules.all()
-    assert (stored.next_due_ms, stored.fired, stored.missed_count) == (NOON + DAY, 1, 1)
+    assert (stored.next_due_ms, stored.fired, stored.missed_count, stored.skipped) == (NOON + DAY, 1, 1, 1)
     assert [event.count for event in made.told(ScheduleMissed)] == [1]
+    assert [event.slot_ms for event in made.told(ScheduleSkipped)] == [NOON + HOUR]
+
+
+async def test_a_skipped_date_makes_no_late_slot_run_that_the_policy_leaves_out() -> None:
+    made = await process(lambda day: day.weekday() >= 5, due=NOON - 2 * DAY + HOUR, missed="skip")
+    made.at(NOON + HOUR + SECOND)  # on time for Saturday's, which is skipped; the others are late
+    await made.scheduler.fire_due()
+    assert await made.jobs() == []
+    (stored,) = await made.store.schedules.all()
+    assert (stored.fired, stored.missed_count, stored.skipped, stored.next_due_ms) == (0, 2, 1, NOON + DAY)
+
+
+async def test_a_catching_up_leaves_out_each_skipped_date_in_its_turn() -> None:
+    limit = catch_up(4)
+    made = await process(lambda day: day.weekday() >= 5, due=NOON - 6 * DAY + HOUR, missed=limit, overlap="allow")
+    made.at(NOON + 2 * HOUR)
+    await made.scheduler.fire_due()
+    # Sunday to Tuesday are beyond the limit; Wednesday to Friday run, and Saturday is skipped.
+    assert [job.slot_ms for job in await made.jobs()] == [NOON + HOUR - day * DAY for day in (3, 2, 1)]
+    (stored,) = await made.store.schedules.all()
+    assert (stored.fired, stored.missed_count, stored.skipped, stored.late) == (3, 3, 1, 3)
 
 
 async def test_an_outage_of_skipped_days_runs_nothing() -> None:
@@ -80,7 +102,7 @@ async def test_an_outage_of_skipped_days_runs_nothing() -> None:
     await made.scheduler.fire_due()
     assert await made.jobs() == []
     (stored,) = await made.store.schedules.all()
-    assert (stored.next_due_ms, stored.skipped, stored.missed_count) == (NOON + DAY, 1, 0)
+    assert (stored.next_due_ms, stored.skipped, stored.missed_count) == (NOON + DAY, 3, 0)
 
 
 async def test_a_function_that_fails_is_told_and_the_slot_runs() -> None:

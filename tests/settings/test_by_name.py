@@ -174,3 +174,17 @@ def test_a_queue_that_is_not_there(project: Project) -> None:
     assert [str(one) for one in caught.value.problems] == [
         "WORKER_QUEUE_LIMITS__EMIALS__WEIGHT (from environment): there is no queue 'emials'; did you mean emails?"
     ]
+
+
+def test_a_file_says_of_a_schedule_what_code_says(project: Project) -> None:
+    project.write(
+        "workfleet.yaml",
+        "jobs:\n  nightly:\n    every: 1h\n    offset: 5m\n    start: 2090-01-01\n    end: 2090-01-02T03:04:05Z\n"
+        "    skip_on: [2090-12-24, '2090-12-25']\n    missed: catch_up( 7 )\n    overlap: queue_one\n"
+        "    expires: none\n",
+    )
+    given = project.read().with_names(jobs=["nightly"]).core.jobs["nightly"].given()
+    assert {name: str(value) for name, value in given.items()} == {
+        "every": "1h", "offset": "5m", "start": "2090-01-01", "end": "2090-01-02T03:04:05Z",
+        "skip_on": "['2090-12-24', '2090-12-25']", "missed": "catch_up(7)", "overlap": "queue_one", "expires": "None",
+    }  # fmt: skip

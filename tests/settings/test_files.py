@@ -98,7 +98,7 @@ def test_every_unknown_name_is_an_error_with_its_line(project: Project) -> None:
         ("timzone", "workfleet.yaml:1", "UTC", "is not a setting; did you mean timezone?"),
         ("lock.default-ttl", "workfleet.yaml:3", "1m", "is not a setting; did you mean lock.default_ttl?"),
         ("lock.ttl", "workfleet.yaml:4", "1m",
-         "is not a setting; lock has default_ttl, key_prefix, retries, retry_delay"),
+         "is not a setting; lock has default_ttl, key_prefix, retries, retry_delay, client"),
         ("retry_delay", "workfleet.yaml:5", "1s", "is not a setting"),
         ("foo", "workfleet.yaml:6", None, "is not a setting"),
         ("pools.max_qeue", "workfleet.yaml:8", "7", "is not a setting; did you mean pools.max_queue?"),

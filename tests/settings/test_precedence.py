@@ -45,12 +45,14 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
     loaded = project.read()
     shown = {name: section.model_dump(mode="json") for name, section in loaded.sections.items()}
     assert shown == {
-        "lock": {"default_ttl": "1m", "key_prefix": "lock", "retries": 3, "retry_delay": "200ms"},
+        "lock": {"default_ttl": "1m", "key_prefix": "lock", "retries": 3, "retry_delay": "200ms", "client": None},
         "scheduler": {
             "enabled": True, "timezone": "UTC", "enable_queueing": True, "default_queue": "worker-default",
-            "log_registered_jobs": True, "max_concurrent": 10,
+            "log_registered_jobs": True, "max_concurrent": 10, "fleet_max_concurrent": None,
+            "history_age": "30d", "history_count": 500,
             "default_job_options": {
                 "enabled": True, "overlap": "skip", "retries": 0, "retry_delay": "5s", "timeout": None, "jitter": None,
+                "expires": None,
             },
         },
         "pools": {

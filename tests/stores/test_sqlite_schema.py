@@ -12,6 +12,7 @@ import pytest
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import Enqueued, JobRecord, JobState
+from workfleet.model.ledger import LedgerKeep, LedgerRow
 from workfleet.ports.stores import ClaimRequest, JobQuery, TakeOver, Want
 from workfleet.stores.sqlite.schema import VERSION
 from workfleet.stores.sqlite.scripts import FIRST
@@ -83,6 +84,9 @@ async def test_a_file_of_version_1_keeps_its_jobs(path: Path, outside: Outside) 
     assert [worker.id for worker in await store.fleet.workers()] == ["w1"]
     assert [lock.fence for lock in await store.locks.held()] == [99]
     assert await inconsistencies(store) == []
+    row = LedgerRow(id="1", at_ms=await store.now_ms(), schedule="nightly", outcome="completed")
+    await store.ledger.record([row], LedgerKeep(age_ms=86_400_000, count=9))
+    assert await store.ledger.history("nightly") == [row]
     # Keys are held as before, by waiting and active jobs, and no more by finished ones.
     keyed = [JobRecord(id=f"new-{key}", queue="q", name="work", unique_key=key) for key in ("k1", "k2", "k3")]
     assert await store.jobs.enqueue(keyed) == [

@@ -33,7 +33,6 @@ class Kept:
         self.keeper = Keeper(
             lambda: [self.board],
             self.store.jobs,
-            self.store.locks,
             lease_ms=30_000,
             clock=self.clock,
             publish=self.published.append,
@@ -124,27 +123,13 @@ async def test_a_claim_that_was_settled_meanwhile_is_not_lost(kept: Kept) -> Non
     assert kept.lost == []
 
 
-async def test_a_lock_is_renewed_for_its_own_time_when_a_third_of_it_has_passed(kept: Kept) -> None:
-    kept.store.locks.owners = {"short": "o", "long": "o"}
-    kept.board.put_lock("short", "o", ttl_ms=6_000)
-    kept.board.put_lock("long", "o", ttl_ms=60_000)
-    await kept.run(20.5)
-    assert [ttl for name, ttl in kept.store.locks.renewals if name == "short"] == [6_000] * 10
-    assert [ttl for name, ttl in kept.store.locks.renewals if name == "long"] == [60_000]
-    kept.store.locks.owners.pop("short")
-    await kept.run(10)
-    assert kept.lost == ["short"]
-
-
 async def test_after_the_machine_slept_everything_is_renewed_at_once(kept: Kept) -> None:
     await kept.run(1)
     kept.board.put(Claim("a", "t"))
-    kept.board.put_lock("l", "o", ttl_ms=60_000)
     await kept.run(1)
     kept.clock.wall_ms += 25_000  # the monotonic clock stood still
     await kept.run(1)
     assert kept.store.jobs.renewals == [["a"]]
-    assert kept.store.locks.renewals == [("l", 60_000)]
 
 
 async def test_a_wall_clock_set_back_delays_no_renewal(kept: Kept) -> None:
@@ -161,7 +146,7 @@ async def test_a_keeper_bears_the_stress_of_a_service() -> None:
     clock = SystemClock()
     board, store = Board.create(slots=8, clock=clock), fake_store()
     board.put(Claim("a", "t"), since_ms=0)
-    keeper = Keeper(lambda: [board], store.jobs, store.locks, lease_ms=30, clock=clock, publish=Published().append)
+    keeper = Keeper(lambda: [board], store.jobs, lease_ms=30, clock=clock, publish=Published().append)
     await stress(keeper)
     assert store.jobs.renewals
     board.close()

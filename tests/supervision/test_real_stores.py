@@ -21,6 +21,7 @@ from workfleet.stores.open import open_store
 from workfleet.supervision.board import Board
 from workfleet.supervision.identity import is_alive, own_identity
 from workfleet.supervision.keeper import Keeper
+from workfleet.supervision.lock_keeper import LockKeeper
 
 CLOCK = SystemClock()
 
@@ -72,7 +73,7 @@ async def test_a_kept_lease_does_not_expire_and_an_unkept_one_does(store: Store)
     kept, unkept = await claim(store, "kept", "unkept", worker="w", lease_ms=400)
     board = Board.create(slots=4, clock=CLOCK)
     board.put(kept.claim)
-    keeper = Keeper(lambda: [board], store.jobs, store.locks, lease_ms=400, clock=CLOCK, publish=Published().append)
+    keeper = Keeper(lambda: [board], store.jobs, lease_ms=400, clock=CLOCK, publish=Published().append)
     reaper = Reaper(
         store,
         worker="me",
@@ -103,7 +104,6 @@ async def test_a_claim_that_was_taken_away_is_told_to_be_lost(store: Store) -> N
     keeper = Keeper(
         lambda: [board],
         store.jobs,
-        store.locks,
         lease_ms=300,
         clock=CLOCK,
         publish=Published().append,
@@ -118,14 +118,16 @@ async def test_a_claim_that_was_taken_away_is_told_to_be_lost(store: Store) -> N
 
 
 async def test_locks_are_kept_as_long_as_they_are_on_the_board(store: Store) -> None:
-    await store.locks.acquire("kept", "w:1", 300)
-    await store.locks.acquire("unkept", "w:2", 300)
+    await store.locks.acquire("kept", "w:1", 1_000)
+    await store.locks.acquire("unkept", "w:2", 1_000)
     board = Board.create(slots=4, clock=CLOCK)
-    board.put_lock("kept", "w:1", ttl_ms=300)
-    keeper = Keeper(lambda: [board], store.jobs, store.locks, lease_ms=150, clock=CLOCK, publish=Published().append)
+    slot = board.put_lock("kept", "w:1", ttl_ms=1_000)
+    keeper = LockKeeper(lambda: [board], store.locks, clock=CLOCK, publish=Published().append)
     keeping = asyncio.create_task(keeper.serve())
-    await asyncio.sleep(0.9)
+    await asyncio.sleep(1.5)
     assert [grant.name for grant in await store.locks.held()] == ["kept"]
+    await store.locks.release("kept", None)
+    await until(lambda: board.renewed_ms(slot) == -1)
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     board.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from workfleet.errors import StoreUnavailable
 from workfleet.events import JobRecovered, StoreTrouble
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import TakeOver
+from workfleet.ports.stores import Store, TakeOver
 from workfleet.queues.reaper import Reaper
 from workfleet.queues.recovery import recover
 
@@ -21,7 +22,7 @@ from workfleet.queues.recovery import recover
 class Yard:
     """A store with jobs, a reaper called `me`, and a list of the processes that live."""
 
-    def __init__(self) -> None:
+    def __init__(self, locks: Callable[[], Awaitable[Store]] | None = None) -> None:
         self.clock, self.store, self.published = SteppingClock(), fake_store(), Published()
         self.alive: set[int] = {1}
         self.steady = True
@@ -36,6 +37,7 @@ class Yard:
             clock=self.clock,
             publish=self.published.append,
             steady=lambda: self.steady,
+            locks=locks,
         )
 
     def register(self, worker: str, *, pid: int, seen_ms: int = 90_000_000) -> None:
@@ -128,6 +130,46 @@ async def test_burying_at_the_start_takes_over_at_once_what_dead_processes_held(
     assert yard.published.of(JobRecovered)[0].how == "the process of worker dead is gone"
     assert set(yard.store.fleet.records) == {"me", "living"}
     assert yard.store.locks.owners == {"l2": "living:token", "l3": "dead-too:token"}
+
+
+async def test_locks_are_free_before_the_jobs_run_again(yard: Yard) -> None:
+    """Or such a job would find its own lock still taken, and be skipped."""
+    yard.register("dead", pid=2)
+    yard.store.jobs.add("a", worker="dead")
+    yard.store.locks.owners = {"l1": "dead:token"}
+    released: list[tuple[str, int]] = []
+    release = yard.store.locks.release
+
+    async def noted(name: str, owner: str) -> Any:
+        released.append(yard.states()["a"])
+        return await release(name, owner)
+
+    yard.store.locks.release = noted
+    await yard.reaper.bury()
+    assert released == [("active", 0)]
+    assert yard.states() == {"a": ("waiting", 1)}
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_locks_in_a_store_of_their_own_are_freed_there_and_hold_up_no_job(*, up: bool) -> None:
+    elsewhere = fake_store()
+
+    async def open_locks() -> Store:
+        if not up:
+            raise StoreUnavailable("redis://", "down")
+        opened: Store = elsewhere
+        return opened
+
+    yard = Yard(open_locks)
+    yard.register("dead", pid=2)
+    yard.store.jobs.add("a", worker="dead")
+    yard.store.locks.owners = {"l1": "dead:token"}
+    elsewhere.locks.owners = {"l2": "dead:token"}
+    assert await yard.reaper.bury() == 1
+    assert yard.states() == {"a": ("waiting", 1)}
+    assert set(yard.store.fleet.records) == {"me"}
+    assert yard.store.locks.owners == {"l1": "dead:token"}
+    assert elsewhere.locks.owners == ({} if up else {"l2": "dead:token"})
 
 
 async def test_later_a_process_must_be_gone_for_two_polls(yard: Yard) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from tests.testing.shop import WELCOME, Cleanup, Emails, FakeSmtp, Smtp, Welcome, make_app
-from workfleet import App, Job, LockBusy, Locks, NotFound, Schedules, Snooze, UsageError, locked
+from workfleet import App, Job, LockBusy, Locks, NotFound, Schedules, Snooze, UsageError, catch_up, locked
 from workfleet.events import ScheduleMissed, ScheduleSkipped
 from workfleet.ports.clock import Clock
 from workfleet.testing import Fleet
@@ -209,3 +209,21 @@ async def test_a_minute_s_schedule_for_a_day_is_a_matter_of_seconds() -> None:
         async with Fleet(app) as fleet:
             await fleet.travel("1d")
             assert len(await fleet.runs("tick")) == 1440
+
+
+async def test_what_is_caught_up_with_begins_soon_after_the_run_before() -> None:
+    app = App("clinic")
+    began = list[datetime]()
+
+    @app.schedule("rounds", every="15m", missed=catch_up(3))
+    async def rounds(clock: Clock) -> None:
+        began.append(datetime.fromtimestamp(clock.now_ms() / 1000, UTC))
+        await clock.sleep(20)
+
+    async with Fleet(app, now="2027-01-01T12:00:01Z") as fleet:
+        await fleet.schedules.pause("rounds")
+        await fleet.travel("1h")
+        await fleet.schedules.resume("rounds")
+        await fleet.travel("2m")
+    assert len(began) == 3
+    assert all(timedelta(seconds=20) <= late - early <= timedelta(seconds=21) for early, late in pairwise(began))

@@ -14,7 +14,11 @@ from .definitions import Definition
 
 
 def start_lines(
-    composition: Composition, definitions: Sequence[Definition], stored: Sequence[ScheduleRecord], now_ms: int
+    composition: Composition,
+    definitions: Sequence[Definition],
+    stored: Sequence[ScheduleRecord],
+    orphaned: Sequence[str],
+    now_ms: int,
 ) -> Iterator[str]:
     """One line for each handler and schedule, and for what is switched off."""
     if not composition.core.queue_enabled:
@@ -36,9 +40,8 @@ def start_lines(
         elif (at := due.get(record.name)) is not None:
             parts.append(f"next {_instant(at)}" if at > now_ms else "due now")
         yield ", ".join(parts)
-    for record in stored:
-        if record.orphaned:
-            yield f"schedule {record.name} is orphaned: it is stored, but no code defines it any more"
+    for name in orphaned:
+        yield f"schedule {name} is orphaned: it is stored, but no code defines it any more"
 
 
 def _when(definition: Definition) -> str:

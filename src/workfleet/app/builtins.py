@@ -31,7 +31,7 @@ from .client import Client, Session
 from .composition import Composition
 from .guarding import GuardMaker
 from .health import health_of
-from .locking import make_locks
+from .locking import LockPlace, check_factory, make_locks
 from .metrics import open_metric_store
 
 OpenStore = Callable[..., Awaitable[Store]]
@@ -83,8 +83,8 @@ class BuiltIns(Provider):
         self._basis = basis
         for make in (
             self.lazy_store, self.store, self.session, self.guard_maker, self.client, self.jobs, self.queues,
-            self.schedules, self.locks, self.metric_store, self.metrics, self.lag_sampler, self.health, self.logger,
-            self.scheduler_service, self.queue_service,
+            self.schedules, self.lock_place, self.locks, self.metric_store, self.metrics, self.lag_sampler, self.health,
+            self.logger, self.scheduler_service, self.queue_service,
         ):  # fmt: skip
             self.provide(make)
 
@@ -111,8 +111,8 @@ class BuiltIns(Provider):
     def guard_maker(self, locks: Locks, store: Store, metrics: MetricsRegistry, clock: Clock, bus: Bus) -> GuardMaker:
         return GuardMaker(locks, store, metrics, clock, bus)
 
-    def client(self, session: Session) -> Client:
-        return Client.attached(session)
+    def client(self, session: Session, locks: Locks) -> Client:
+        return Client.attached(session, locks)
 
     def jobs(self, session: Session) -> Jobs:
         return Jobs(session.store, session.clock)
@@ -123,8 +123,23 @@ class BuiltIns(Provider):
     def schedules(self, session: Session) -> Schedules:
         return session.schedules()
 
-    def locks(self, session: Session, settings: LockSettings) -> Locks:
-        return make_locks(session, settings, self._basis.board)
+    async def lock_place(self, lazy: LazyStore) -> AsyncIterator[LockPlace]:
+        basis, app = self._basis, self._basis.composition.app.name
+        url = basis.composition.locks_url
+
+        async def elsewhere() -> Store:
+            assert url is not None
+            return await basis.open_store(url, app=app, clock=basis.clock, create=True)
+
+        place = LockPlace(lazy.get, None if url is None else elsewhere)
+        yield place
+        await place.close()
+
+    async def locks(self, session: Session, place: LockPlace, settings: LockSettings) -> AsyncIterator[Locks]:
+        check_factory(settings, self._basis.composition.loaded)
+        locks = make_locks(session, place, settings, self._basis.board)
+        yield locks
+        await locks.close()
 
     async def metric_store(self, settings: MetricsSettings) -> AsyncIterator[MetricStore]:
         store = await open_metric_store(self._basis.composition, settings, self._basis.bus.publish)

@@ -26,10 +26,9 @@ from workfleet.queues.queues import Queues
 from workfleet.schedules.schedules import Schedules
 from workfleet.settings.load import load
 from workfleet.settings.loaded import Loaded
-from workfleet.settings.sections import LockSettings
 from workfleet.stores.open import open_store
 
-from .locking import make_locks
+from .locking import OpenedLocks
 from .queueing import payload_limits
 
 R = TypeVar("R")
@@ -72,9 +71,6 @@ class Session:
             self.store, self.enqueueing, self.clock, timezone=core.timezone, enabled=core.scheduler_enabled
         )
 
-    def locks(self) -> Locks:
-        return make_locks(self, self.loaded.section("lock", LockSettings))
-
 
 class Client:
     """`async with Client() as client:` the same settings as the workers' decide the store.
@@ -86,12 +82,14 @@ class Client:
         self._wanted_store, self._wanted_app = store, app
         self._session: Session | None = None
         self._opened: Store | None = None
+        self._locks: Locks | None = None
+        self._own_locks: OpenedLocks | None = None
 
     @classmethod
-    def attached(cls, session: Session) -> Client:
-        """A client of a store that somebody else opens and closes."""
+    def attached(cls, session: Session, locks: Locks | None = None) -> Client:
+        """A client of a store that somebody else opens and closes, with somebody else's locks where they are given."""
         client = cls()
-        client._session = session
+        client._session, client._locks = session, locks
         return client
 
     async def __aenter__(self) -> Self:
@@ -112,6 +110,9 @@ class Client:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._own_locks is not None:
+            own, self._own_locks, self._locks = self._own_locks, None, None
+            await own.close()
         if self._opened is not None:
             store, self._opened, self._session = self._opened, None, None
             await store.close()
@@ -184,7 +185,12 @@ class Client:
 
     @property
     def locks(self) -> Locks:
-        return self.session.locks()
+        """Raises `ConfigError` where they are in a Redis client that only the application's code knows."""
+        session = self.session
+        if self._locks is None:
+            self._own_locks = OpenedLocks(session, None)
+            self._locks = self._own_locks.locks
+        return self._locks
 
 
 async def _enqueued(store: Store, records: Sequence[JobRecord]) -> list[Enqueued]:

@@ -20,6 +20,7 @@ from .backoffs import Backoffs
 from .definitions import schedules_queue
 from .lifecycle_jobs import lifecycle_jobs
 from .locate import load_app
+from .locking import locks_url
 from .registry import Registry, collect, with_extra
 
 Sections = Mapping[str, type[BaseModel]]
@@ -43,6 +44,11 @@ class Composition:
     @property
     def store_url(self) -> str:
         return self.loaded.store_url(self.app.name)
+
+    @property
+    def locks_url(self) -> str | None:
+        """The store of the locks, where that is another one. Raises `ConfigError`."""
+        return locks_url(self.loaded, self.app.name, self.modules)
 
     @property
     def release(self) -> str:
@@ -95,7 +101,9 @@ def _composed(
         pools=[*(mark.name for _, mark in registry.processes), "cpu"],
         queues=[*registry.queues.by_name, schedules_queue(app.name)],
     )
-    return Composition(app, tuple(modules), loaded, registry, Backoffs(modules))
+    composition = Composition(app, tuple(modules), loaded, registry, Backoffs(modules))
+    _ = composition.locks_url  # a client that nothing names is found at the start
+    return composition
 
 
 def _given(modules: list[Module]) -> dict[str, Mapping[str, Any]]:

@@ -19,12 +19,13 @@ from workfleet.model.checks import run_overrides
 from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import JobRecord
 from workfleet.model.jobtypes import JobType, NewJob
+from workfleet.model.missed import missed_of
 from workfleet.model.outcome import RunPolicy
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.setting import Setting
 from workfleet.payloads.codec import encode_result
 from workfleet.queues.handlers import Returned
-from workfleet.schedules.declare import QueueTarget, ScheduleSpec, skips_of, timing_of
+from workfleet.schedules.declare import QueueTarget, ScheduleSpec, expires_ms, skips_of, timing_of
 from workfleet.settings.core import JobOverride, Settings
 from workfleet.settings.sections import SchedulerSettings
 
@@ -83,6 +84,7 @@ def define(
             queue=schedules_queue(app),
             name=entry.name,
             run=run_overrides({}),
+            expires_after_ms=expires_ms(options.get("expires", defaults.expires)),
             housekeeping=spec.per_process,
         ),
         description=options.get("description", ""),
@@ -90,20 +92,31 @@ def define(
         enabled=bool(options.get("enabled", defaults.enabled)),
         overlap=options.get("overlap", defaults.overlap),
         jitter_ms=jitter_ms(options, override, defaults),
-        missed=options.get("missed", "once"),
+        missed=missed_of(options.get("missed", "once")),
     )
     record.fingerprint = _fingerprint(record)
     skips = skips_of(options, options.get("timezone", core.timezone))
     return Definition(entry, record, policy, target, run_on_start, spec.per_process, skips)
 
 
+_MEANT_FOR = {"cron": ("dst_gap", "dst_overlap"), "every": ("offset",)}
+"""Options of the code that an override by another kind of timing takes the meaning of."""
+_OVERRIDDEN = (
+    *("enabled", "timezone", "dst_gap", "dst_overlap", "offset", "start", "end", "skip_on"),
+    *("overlap", "missed", "expires"),
+)
+
+
 def _overridden(spec: ScheduleSpec, override: JobOverride | None, resolve: Callable[[Setting], Any]) -> ScheduleSpec:
     said = override.given() if override is not None else {}
     when: dict[str, Any] = {"cron": spec.cron, "every": spec.every, "at": spec.at}
-    if said.get("cron") is not None or said.get("every") is not None:
-        when = {"cron": said.get("cron"), "every": said.get("every"), "at": None}
-    changed: dict[str, Any] = {name: said[name] for name in ("enabled", "timezone") if name in said}
-    options: dict[str, Any] = dict(spec.options) | changed
+    options: dict[str, Any] = dict(spec.options)
+    if any(said.get(kind) is not None for kind in when):
+        when = {kind: said.get(kind) for kind in when}
+        for kind, names in _MEANT_FOR.items():
+            if when[kind] is None:
+                options = {name: value for name, value in options.items() if name not in names}
+    options |= {name: said[name] for name in _OVERRIDDEN if name in said}
     return replace(spec, **resolved(when, resolve), options=resolved(options, resolve))
 
 
@@ -136,6 +149,8 @@ def _facts(
 def _fingerprint(record: ScheduleRecord) -> str:
     """What a restart compares: a change of it re-anchors the schedule."""
     defined = [record.timing, record.job.queue, record.overlap, record.jitter_ms, record.missed, record.enabled]
+    if record.job.expires_after_ms is not None:
+        defined.append(record.job.expires_after_ms)
     shown = [record.description, sorted(record.facts.items())]
     return hashlib.sha256(msgspec.json.encode([defined, shown])).hexdigest()[:32]
 

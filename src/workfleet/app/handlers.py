@@ -97,6 +97,10 @@ async def build_handlers(
     if problems:
         raise ConfigError(problems)
     known = {name: composition.registry.queues.by_name.get(name) or Queue(name) for name in concurrency}
+    if internal in known:
+        said = known[internal]
+        fleet = said.fleet_concurrency or scheduler.fleet_max_concurrent
+        known[internal] = replace(said, fleet_concurrency=fleet)
     return HandlerTable(
         handlers,
         concurrency,

@@ -10,11 +10,12 @@ from contextlib import suppress
 
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
+from workfleet.errors import ConfigError, Problem
 from workfleet.ids import new_token
 from workfleet.model.fleet import Instruction
 from workfleet.observe.logs.subscriber import LogSubscriber
 from workfleet.ports.stores import Store
-from workfleet.settings.sections import LogSettings
+from workfleet.settings.sections import LockSettings, LogSettings
 from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board, BoardEntry
 from workfleet.supervision.forks import StrayForks
@@ -23,10 +24,11 @@ from workfleet.supervision.service import Service
 
 from .app import App
 from .builtins import Basis
-from .composition import compose
+from .composition import Composition, compose
 from .idle import IdleWatch
 from .policies import milliseconds
-from .runtime import Runtime, RuntimeOptions
+from .runtime import Runtime
+from .runtime_options import RuntimeOptions
 from .worker import configure_logs
 
 _SLOTS = 4_096
@@ -36,6 +38,7 @@ async def run_here(app: App, *, until_idle: bool) -> None:
     """Run until a signal, a cancellation, an operator's instruction or, with `until_idle`, until nothing is left."""
     clock, bus = SystemClock(), Bus()
     composition = compose(app)
+    _check_memory(composition)
     configure_logs(composition.loaded.section("log", LogSettings))
     bus.subscribe(LogSubscriber())
     # No thread can reach a store in memory: the worker renews there what it holds itself.
@@ -73,18 +76,39 @@ async def _until_told(runtime: Runtime, stop: asyncio.Event, *, until_idle: bool
             await runtime.stop(milliseconds(runtime.composition.core.shutdown_timeout))
 
 
+def _check_memory(composition: Composition) -> None:
+    """A store in memory holds its locks itself: nobody may think that they are somewhere else. Raises `ConfigError`."""
+    client = composition.loaded.section("lock", LockSettings).client
+    if client is not None and composition.store_url == MEMORY:
+        message = "a store in memory holds its locks itself: leave the client out, or name a store in WORKER_STORE"
+        raise ConfigError(Problem("lock.client", message, client))
+
+
 def _keeper_of(runtime: Runtime, board: Board) -> KeeperThread:
     composition, clock = runtime.composition, runtime.clock
+    locks_url = composition.locks_url
 
     async def own_store() -> Store:
         return await open_store(composition.store_url, app=composition.app.name, clock=clock, create=False)
+
+    async def own_locks() -> Store:
+        assert locks_url is not None
+        return await open_store(locks_url, app=composition.app.name, clock=clock, create=False)
 
     def lost(_board: Board, entry: BoardEntry) -> None:
         if entry.kind == "job":
             runtime.exchange.lose(entry.claim)
 
     lease_ms = milliseconds(composition.core.lease)
-    return KeeperThread(own_store, board, lease_ms=lease_ms, clock=clock, publish=runtime.bus.publish, on_lost=lost)
+    return KeeperThread(
+        own_store,
+        board,
+        lease_ms=lease_ms,
+        clock=clock,
+        publish=runtime.bus.publish,
+        on_lost=lost,
+        open_locks=None if locks_url is None else own_locks,
+    )
 
 
 class _signals:  # noqa: N801 - used as a statement

@@ -28,7 +28,7 @@ class Patience:
         longest, told = _FIRST_S, False
         while True:
             try:
-                return await open_store(url, app=app, clock=clock, create=create)
+                return await self._writable(url, app=app, clock=clock, create=create)
             except StoreUnavailable as error:
                 if not error.passing or self._over.done():
                     raise
@@ -41,3 +41,14 @@ class Patience:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             pause.cancel()
             longest = min(longest * 2, _LONGEST_S)
+
+    @staticmethod
+    async def _writable(url: str, *, app: str, clock: Clock, create: bool) -> Store:
+        """An open store that takes what a start writes: one that is full answers, and refuses."""
+        store = await open_store(url, app=app, clock=clock, create=create)
+        try:
+            await store.check()
+        except BaseException:
+            await store.close()
+            raise
+        return store

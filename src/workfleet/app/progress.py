@@ -18,9 +18,6 @@ class NoBoard:
     def ended(self, slot: int) -> None:
         return None
 
-    def put_lock(self, name: str, owner: str, *, ttl_ms: int) -> int:
-        return -1
-
     def clear(self, slot: int) -> None:
         return None
 

@@ -6,18 +6,15 @@ It owns the services and implements none. Whatever fails while it starts, what w
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from dishka import AsyncContainer, Provider
+from dishka import AsyncContainer
 
 from workfleet.bus import Bus
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Declared, SettingIgnored, WorkerDraining, WorkerReady, WorkerStarting, WorkerStopped
 from workfleet.health.lag import LoopLagSampler
-from workfleet.model.fleet import Instruction, WorkerRecord
+from workfleet.model.fleet import WorkerRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.modules.module import Module
 from workfleet.observe.logs.context import bind_job
@@ -41,12 +38,13 @@ from workfleet.supervision.board import Board
 from workfleet.supervision.identity import is_alive, own_identity
 from workfleet.supervision.service import Service, ServiceGroup
 
+from .aftermath import Aftermath
 from .announce import start_lines
 from .assemble import container_of
 from .at_start import run_at_start
 from .builtins import Basis
 from .client import Session
-from .compile import Compiler, Invoke
+from .compile import Compiler
 from .composition import Composition
 from .definitions import Definition
 from .graph import close_graph
@@ -54,52 +52,17 @@ from .guarding import GuardMaker
 from .handlers import build_handlers, define_all, unknown_policy
 from .health import StoreProbe
 from .hooks import call_hooks, end_hooks, module_services
+from .locking import LockPlace
 from .metrics import metric_services
 from .policies import milliseconds
 from .pooling import Pooling
 from .progress import LoopProgress, NoBoard
 from .pulse import SELDOM, WorkerPulse
-from .registry import Code
+from .runtime_options import RuntimeOptions
 from .threads import HandlerThreads
 
 _LEAST_MS = 500
 """What ending a service may take, also when the budget is used up: cancelling takes a moment."""
-
-
-class PoolSource(Protocol):
-    """Gives the graph its pools, and handlers their place in one."""
-
-    def providers(self) -> Sequence[Provider]: ...
-    async def start(self, container: AsyncContainer) -> None: ...
-    async def invocation(self, code: Code, pool: Any) -> Invoke: ...
-    def states(self) -> dict[str, dict[str, Any]]: ...
-
-
-@dataclass(frozen=True)
-class RuntimeOptions:
-    """What tells one worker from the others."""
-
-    worker: str
-    announce: bool = True
-    """Whether it speaks for its process group in the start log."""
-    queues: tuple[str, ...] | None = None
-    index: int = 0
-    processes: int = 1
-    """How many workers share this machine with it: "auto" pools are divided by it."""
-    locator: str | None = None
-    """Where pool children find the application; None: it cannot be imported."""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line says, for them too."""
-    pooling: PoolSource | None = None
-    """Where pools come from; None: child processes."""
-    driven: bool = False
-    """A test moves the clock and says when jobs are claimed: nothing else runs by itself."""
-    draw: Callable[[], float] = random.random
-    """The random number of a backoff's jitter."""
-    configure_logs: Callable[[LogSettings], None] = field(default=lambda _settings: None)
-    extra_services: Callable[[Runtime], list[Service]] = field(default=lambda _runtime: [])
-    on_instruction: Callable[[Instruction | None], None] = field(default=lambda _instruction: None)
-    """Hears what an operator says. To "stop" and "recycle" it answers with `Runtime.stop`; the rest is done already."""
 
 
 class Runtime:
@@ -147,7 +110,7 @@ class Runtime:
             await call_hooks([module], "init", self.container)
         table = await build_handlers(composition, compiler, self.definitions, scheduler, self.options.queues)
         self.table = table
-        reaper = self._reaper()
+        reaper = self._reaper(await self.container.get(LockPlace))
         await call_hooks(composition.modules, "bootstrap", self.container)
         stored = await self._announce(scheduler)
         if composition.core.scheduler_enabled:
@@ -197,6 +160,7 @@ class Runtime:
         limit_ms = _left_ms(self.clock, deadline) // 2
         self.problems += await end_hooks(self._begun, "drain", self.container, limit_ms)
         given_back = await self.exchange.drain(max(deadline - self.clock.monotonic(), 0))
+        await self.aftermath.finish(max(_left_ms(self.clock, deadline) // 2, _LEAST_MS))
         refused += await self._services.stop(max(_left_ms(self.clock, deadline), _LEAST_MS))
         await self._forget()
         await self.close(max(_left_ms(self.clock, deadline), _LEAST_MS))
@@ -228,7 +192,7 @@ class Runtime:
                 self.problems.append("resources of the application did not close in time: see what its providers yield")
         self.threads.shutdown()
 
-    def _reaper(self) -> Reaper:
+    def _reaper(self, locks: LockPlace) -> Reaper:
         core = self.composition.core
         return Reaper(
             self.store,
@@ -240,6 +204,7 @@ class Runtime:
             clock=self.clock,
             publish=self.bus.publish,
             steady=lambda: self.probe.steady,
+            locks=None if self.composition.locks_url is None else locks.get,
         )
 
     def _make_exchange(self, table: HandlerTable) -> Exchange:
@@ -279,6 +244,7 @@ class Runtime:
         if self.options.driven:
             self.exchange.pause()
         self.scheduler = self._make_scheduler()
+        self.aftermath = await Aftermath.of(self.basis, self.store, self.container, self.threads, self.options.worker)
         kept = [self.exchange] if self.options.driven else await self._keepers(reaper)
         brought = await module_services(self.composition.modules, self.container)
         timers = [] if self.options.driven else [*brought, *self._timers()]
@@ -303,6 +269,7 @@ class Runtime:
             publish=publish,
         )
         return [
+            *self.aftermath.services,
             *kept,
             LoopProgress(self.board, clock),
             self.sampler,
@@ -317,7 +284,7 @@ class Runtime:
                 publish=publish,
             ),
             reaper,
-            Pruner(store.jobs, clock),
+            Pruner(store.jobs, clock, ledger=store.ledger, ledger_age_ms=self.aftermath.age_ms),
             Renewal(
                 store.jobs,
                 self.exchange.unnoted,
@@ -361,11 +328,12 @@ class Runtime:
         )
 
     async def _announce(self, scheduler: SchedulerSettings) -> list[ScheduleRecord]:
-        """Bring the schedules into the store and tell what there is. Returns what the store has."""
+        """Bring the schedules into the store and tell what there is. Returns them as they are there."""
         composition, publish = self.composition, self.bus.publish
         now = await self.store.now_ms()
         shared = [anchored(d.record, now) for d in self.definitions if not d.per_process]
-        stored = await self.store.schedules.merge(shared)
+        orphaned = await self.store.schedules.merge(shared)
+        stored = [record for record in await self.store.schedules.get([s.name for s in shared]) if record is not None]
         if not self.options.announce:
             return stored
         registry = composition.registry
@@ -379,7 +347,7 @@ class Runtime:
             )
         )
         if scheduler.log_registered_jobs:
-            for line in start_lines(composition, self.definitions, stored, now):
+            for line in start_lines(composition, self.definitions, stored, orphaned, now):
                 publish(Declared(line=line))
         return stored
 

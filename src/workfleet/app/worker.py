@@ -17,7 +17,7 @@ from workfleet.errors import ConfigError, Problem, UsageError, WorkfleetError
 from workfleet.events import WorkerStopped
 from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
-from workfleet.settings.sections import LogSettings
+from workfleet.settings.sections import LogSettings, SchedulerSettings
 from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board
 from workfleet.supervision.control import (
@@ -27,6 +27,7 @@ from workfleet.supervision.control import (
     Hello,
     Lost,
     Ready,
+    Recovered,
     Refused,
     Told,
     WorkerOrder,
@@ -36,6 +37,7 @@ from workfleet.supervision.forks import StrayForks
 from workfleet.supervision.lifeline import die_with_parent, dump_on_signal, end_group, leave_signals_to_parent
 from workfleet.supervision.link import WorkerEnd
 
+from .aftermath import keep_of
 from .beats import Beats
 from .builtins import Basis
 from .composition import Composition, composition_of
@@ -43,7 +45,8 @@ from .idle import IdleWatch
 from .loops import run_loop
 from .patience import Patience
 from .policies import milliseconds
-from .runtime import Runtime, RuntimeOptions
+from .runtime import Runtime
+from .runtime_options import RuntimeOptions
 from .status import default_status_file
 
 _PYTHONS_SWITCH_S, _SWITCH_S = 0.005, 0.0005
@@ -127,10 +130,12 @@ class Worker:
             pid=os.getpid(),
             app=composition.app.name,
             store=composition.store_url,
+            locks=composition.locks_url,
             lease_ms=milliseconds(core.lease),
             max_crashes=core.max_crashes,
             stuck_after_ms=milliseconds(core.stuck_after),
             shutdown_timeout_ms=milliseconds(core.shutdown_timeout),
+            ledger=keep_of(composition.loaded.section("scheduler", SchedulerSettings)),
             status_file=str(core.status_file or default_status_file(composition.loaded.project, composition.app.name)),
         )
 
@@ -138,6 +143,9 @@ class Worker:
         if isinstance(message, Lost):
             if self._runtime is not None and self._runtime.ready:
                 self._runtime.exchange.lose(message.claim)
+        elif isinstance(message, Recovered):
+            if self._runtime is not None and self._runtime.ready:
+                self._runtime.aftermath.recovered(message.run)
         elif not self._drain.done():
             self._drain.set_result(message)
 

@@ -35,7 +35,7 @@ def doctor(*, where: Where, as_json: bool) -> int:
     findings = [Finding("settings", "warning", warning) for warning in target.loaded.warnings]
     code = 0
     try:
-        findings += with_client(target, lambda client: _look(client, target))
+        with_client(target, lambda client: _look(client, target, findings))
     except StoreUnavailable as error:
         findings.append(Finding("store", "problem", f"{error.store}: {error.reason}", error.advice))
         code = StoreUnavailable.exit_code
@@ -48,13 +48,12 @@ def doctor(*, where: Where, as_json: bool) -> int:
     return code or int(any(finding.level == "problem" for finding in findings))
 
 
-async def _look(client: Client, target: Target) -> list[Finding]:
+async def _look(client: Client, target: Target, findings: list[Finding]) -> None:
+    """Add what there is to say. What was found before the store fails is found."""
     store = await client.session.store()
-    return [
-        Finding("store", "ok", f"{shown_store(store.url)} answers"),
-        *await store.exam.findings(),
-        *await _fleet(client, target),
-    ]
+    findings.append(Finding("store", "ok", f"{shown_store(store.url)} answers"))
+    findings += await store.exam.findings()
+    findings += await _fleet(client, target)
 
 
 async def _fleet(client: Client, target: Target) -> list[Finding]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import to_builtins
@@ -16,7 +16,7 @@ from ..model.fleet import WorkerRecord
 from ..model.jobs import Attempt, Failure, JobCounts, JobRecord
 from ..observe.logs.rendering import instant_text
 from ..queues.queues import QueueInfo
-from ..schedules.schedules import ScheduleInfo
+from ..schedules.info import ScheduleInfo
 
 
 def job_document(job: JobRecord) -> dict[str, Any]:
@@ -110,8 +110,11 @@ def worker_document(worker: WorkerRecord, state: str) -> dict[str, Any]:
 
 
 def schedule_document(info: ScheduleInfo) -> dict[str, Any]:
-    """A schedule with its fields as `ScheduleInfo` has them."""
-    return {name: _iso(value) if isinstance(value, datetime) else value for name, value in asdict(info).items()}
+    """A schedule with its fields as `ScheduleInfo` has them, but `overdue_ms` for `overdue`."""
+    fields = asdict(info)
+    overdue: timedelta | None = fields.pop("overdue")
+    told = {name: _iso(value) if isinstance(value, datetime) else value for name, value in fields.items()}
+    return told | {"overdue_ms": 0 if overdue is None else overdue // timedelta(milliseconds=1)}
 
 
 def instant(ms: int | None) -> str | None:

@@ -7,7 +7,8 @@ from datetime import datetime
 from ..errors import UsageError
 from ..model.durations import DurationLike, duration_ms
 
-_EXAMPLES = "2026-12-24T18:00Z or 2026-12-24T19:00+01:00"
+_UTC = "2026-12-24T18:00Z"
+_EXAMPLES = f"{_UTC} or 2026-12-24T19:00+01:00"
 
 
 def instant_of(option: str, text: str) -> datetime:
@@ -19,6 +20,14 @@ def instant_of(option: str, text: str) -> datetime:
     if at.tzinfo is None:
         raise UsageError(f"{option} {text!r}: it has no time zone: write it as {_EXAMPLES}")
     return at
+
+
+def local_instant_of(option: str, text: str) -> datetime:
+    """A date and time in ISO 8601; without its zone it is local where the command says. Raises `UsageError`."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text[:40]!r}: it is no date and time such as 2026-12-24T18:00 or {_UTC}") from None
 
 
 def age_of(option: str, text: str | None) -> DurationLike | datetime | None:

@@ -241,8 +241,8 @@ def _worker_not_ready(worker: dict[str, object], age_ms: int) -> str:
     ok_age = worker.get("store_ok_age_ms")
     if ok_age is not None and _int(ok_age) + age_ms < MAX_STORE_AGE_MS:
         return ""
-    since = "never yet" if ok_age is None else f"not for {(_int(ok_age) + age_ms) / 1000:.0f} s"
-    return f"store reached {since}: {worker.get('store_error') or 'no error told'}"
+    since = "yet" if ok_age is None else f"for {(_int(ok_age) + age_ms) / 1000:.0f} s"
+    return f"store not reached {since}: {worker.get('store_error') or 'no error told'}"
 
 
 def _workers(status: dict[str, object]) -> list[dict[str, object]]:

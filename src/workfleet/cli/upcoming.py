@@ -17,7 +17,9 @@ from ..model.timing import At, CronTiming, Every
 from ..schedules.due import is_live
 from .documents import instant
 from .failures import tell
-from .output import at, count
+from .output import at, count, near
+
+SLOT_TITLES = ("DUE", "LOCAL", "IN", "SCHEDULE", "NOTE")
 
 
 @dataclass(frozen=True, order=True)
@@ -33,6 +35,10 @@ class Slot:
         """As JSON."""
         return {"schedule": self.schedule, "due": instant(self.at_ms), "local": self.local or None, "note": self.note}
 
+    def row(self, now_ms: int) -> list[str]:
+        """A row under `SLOT_TITLES`."""
+        return [at(self.at_ms), self.local, near(self.at_ms, now_ms), self.schedule, self.note or ""]
+
 
 def upcoming(records: Sequence[ScheduleRecord], wanted: int) -> list[Slot]:
     """The next slots of those that fire by themselves. One whose timing cannot be read is told of and left out."""
@@ -45,7 +51,8 @@ def when(record: ScheduleRecord) -> str:
     if isinstance(timing, CronTiming):
         return f"cron {timing.expression} ({timing.timezone}){_bounds(timing.bounds)}"
     if isinstance(timing, Every):
-        return f"every {format_duration(timing.every_ms)}{_bounds(timing.bounds)}"
+        offset = f" at +{format_duration(timing.offset_ms)}" if timing.offset_ms else ""
+        return f"every {format_duration(timing.every_ms)}{offset}{_bounds(timing.bounds)}"
     return f"once at {at(timing.at_ms)}" if isinstance(timing, At) else "when triggered"
 
 

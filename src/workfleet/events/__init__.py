@@ -23,7 +23,16 @@ from .process import (
     WorkerStuck,
     WorkLeft,
 )
-from .schedules import ScheduleFault, ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable
+from .runs import LedgerDropped, ListenerDropped, ListenerFailed
+from .schedules import (
+    ScheduleCoalesced,
+    ScheduleFault,
+    ScheduleFired,
+    ScheduleLate,
+    ScheduleMissed,
+    ScheduleSkipped,
+    ScheduleUnusable,
+)
 
 __all__ = [
     "BackoffFailed",
@@ -41,7 +50,10 @@ __all__ = [
     "JobLogged",
     "JobRecovered",
     "JobSettled",
+    "LedgerDropped",
     "Level",
+    "ListenerDropped",
+    "ListenerFailed",
     "LockAcquired",
     "LockBusySkipped",
     "LockLostEvent",
@@ -53,8 +65,10 @@ __all__ = [
     "OutboxTrouble",
     "PoolFailed",
     "PoolScaled",
+    "ScheduleCoalesced",
     "ScheduleFault",
     "ScheduleFired",
+    "ScheduleLate",
     "ScheduleMissed",
     "ScheduleSkipped",
     "ScheduleUnusable",

@@ -45,11 +45,19 @@ class JobSettled(Event, frozen=True, kw_only=True):
     outcome: str
     attempt: int
     duration_ms: int
+    """Until the store had it."""
+    started_ms: int = 0
+    ended_ms: int = 0
+    """When the run itself had ended."""
     error: str | None = None
     delay_ms: int = 0
     schedule: str | None = None
     slot_ms: int | None = None
     housekeeping: bool = False
+
+    def fields(self) -> dict[str, object]:
+        # Left out of logs, whose lines have an instant of their own, and the duration.
+        return {**super().fields(), "started_ms": None, "ended_ms": None}
 
     def message(self) -> str:
         said = super().message()
@@ -81,6 +89,13 @@ class JobRecovered(Event, frozen=True, kw_only=True):
     how: str
     state: str
     worker: str
+    """Who ran it."""
+    outcome: str = "crashed"
+    attempt: int = 1
+    started_ms: int = 0
+    schedule: str | None = None
+    slot_ms: int | None = None
+    housekeeping: bool = False
 
 
 class BackoffFailed(Event, frozen=True, kw_only=True):

@@ -17,6 +17,17 @@ class ScheduleFired(Event, frozen=True, kw_only=True):
     job_id: str | None = None
 
 
+class ScheduleLate(Event, frozen=True, kw_only=True):
+    """A slot was fired that is late; `schedule.fired` tells of it too."""
+
+    wire_name: ClassVar[str] = "schedule.late"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "schedule {schedule} runs a slot late: {reason}"
+    schedule: str
+    slot_ms: int
+    reason: str
+
+
 class ScheduleSkipped(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "schedule.skipped"
     level: ClassVar[Level] = "warning"
@@ -24,6 +35,18 @@ class ScheduleSkipped(Event, frozen=True, kw_only=True):
     schedule: str
     slot_ms: int
     reason: str
+    count: int = 1
+    """How many slots in a row, of which `slot_ms` is the first."""
+
+
+class ScheduleCoalesced(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "schedule.coalesced"
+    level: ClassVar[Level] = "info"
+    text: ClassVar[str] = "schedule {schedule}: a slot goes into a run that waits: {reason}"
+    schedule: str
+    slot_ms: int
+    reason: str
+    job_id: str | None = None
 
 
 class ScheduleMissed(Event, frozen=True, kw_only=True):
@@ -33,6 +56,7 @@ class ScheduleMissed(Event, frozen=True, kw_only=True):
     schedule: str
     slot_ms: int
     count: int
+    reason: str = ""
 
 
 class ScheduleUnusable(Event, frozen=True, kw_only=True):

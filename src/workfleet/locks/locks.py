@@ -6,16 +6,17 @@ resource from an owner that was paused for longer (see Kleppmann, How to do dist
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from workfleet.errors import LockBusy, LockUnavailable, StoreUnavailable, UsageError
 from workfleet.events import Event
 from workfleet.ids import new_token
 from workfleet.model.durations import DurationLike, duration_ms
-from workfleet.model.fleet import LockGrant, LockHeld
+from workfleet.model.fleet import LockGrant
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
 
@@ -45,6 +46,7 @@ class Locks:
         self._prefix, self._default_ttl = prefix, default_ttl
         self._retries, self._retry_delay_ms = retries, duration_ms(retry_delay)
         self._board = board
+        self._tidying: set[asyncio.Task[None]] = set()
 
     def lock(self, name: str, *, ttl: DurationLike | None = None, wait: DurationLike | None = None) -> Body:
         """`async with locks.lock("ledger", ttl="1m", wait="10s") as lock:` the body runs while the lock is held.
@@ -65,6 +67,7 @@ class Locks:
             clock=self._clock,
             publish=self._publish,
             board=self._board,
+            later=self._later,
         )
 
     async def is_locked(self, name: str) -> Literal["yes", "no", "unknown"]:
@@ -76,32 +79,59 @@ class Locks:
         return "yes" if any(grant.name == self._key(name) for grant in held) else "no"
 
     async def list(self) -> list[LockGrant]:
-        """The locks that are held now, by name."""
+        """The locks that are held now, by name, which begins with the module's `key_prefix`."""
         return await (await self._store()).locks.held()
 
     async def release(self, name: str) -> bool:
         """Free a lock, whoever holds it: for operators. Its body is told at its next renewal. False: it was free."""
         return await (await self._store()).locks.release(self._key(name), None)
 
+    async def take_away(self, grant: LockGrant) -> bool:
+        """As `release`, of a lock from `list`, and only from who held it then. False: he does not hold it any more."""
+        return await (await self._store()).locks.release(grant.name, grant.owner)
+
+    def name_of(self, grant: LockGrant) -> str:
+        """The name under which a lock from `list` is taken here; its whole key where that begins differently."""
+        return grant.name.removeprefix(f"{self._prefix}:")
+
+    async def close(self) -> None:
+        """Give up what an unreachable store was still to be asked for: those locks expire by themselves."""
+        left = list(self._tidying)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="release a lock")
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+
     def _key(self, name: str) -> str:
         if not name:
             raise UsageError("a lock's name cannot be empty")
         return f"{self._prefix}:{name}"
 
-    async def _acquire(self, name: str, owner: str, ttl_ms: int, wait_ms: int | None) -> LockGrant:
-        started = self._clock.monotonic()
-        tries = 0
+    async def _acquire(self, name: str, owner: str, ttl_ms: int, wait_ms: int | None) -> tuple[LockGrant, float]:
+        """The grant, and when it was asked for on the monotonic clock."""
+        started, tries, late = self._clock.monotonic(), 0, False
         while True:
+            asked_at = self._clock.monotonic()
             try:
                 answer = await (await self._store()).locks.acquire(self._key(name), owner, ttl_ms)
             except StoreUnavailable as error:
                 raise LockUnavailable(name, error.reason) from error
             if isinstance(answer, LockGrant):
-                return answer
+                if self._clock.monotonic() - asked_at < ttl_ms / 3000:
+                    return answer, asked_at
+                # Too little is left of it to begin with; asked for by its owner it is ours from now on.
+                if late:
+                    raise LockUnavailable(name, "its answers take longer than a third of the lock's TTL")
+                late = True
+                continue
             tries += 1
             pause_ms = self._pause_ms(tries, wait_ms, (self._clock.monotonic() - started) * 1000)
             if pause_ms is None:
-                raise LockBusy(name, _shown(answer))
+                raise LockBusy(name, holder_of(answer.owner))
             await self._clock.sleep(pause_ms / 1000)
 
     def _pause_ms(self, tries: int, wait_ms: int | None, waited_ms: float) -> float | None:
@@ -112,5 +142,6 @@ class Locks:
         return min(left, _WAIT_STEP_MS * random.uniform(0.5, 1.5)) if left > 0 else None
 
 
-def _shown(held: LockHeld) -> str:
-    return held.owner.rpartition(":")[0] or held.owner
+def holder_of(owner: str) -> str:
+    """Who holds a lock, by the owner in the store: the worker's id, without what tells one taking from another."""
+    return owner.rpartition(":")[0] or owner

@@ -8,8 +8,10 @@ from typing import Any, Literal, TypedDict
 
 from .bounds import SkipOn
 from .durations import DurationLike
+from .missed import Missed
 from .policy import BackoffLike, OwnBackoff
 from .retention import Retention
+from .schedules import Overlap
 from .setting import Setting
 from .unique import Unique
 
@@ -92,8 +94,13 @@ class ScheduleOptions(CodeRunOptions, total=False):
     skip_on: SkipOn
     """Local dates without slots, or a function that says of a date whether its slots are skipped."""
     jitter: DurationLike | None
-    overlap: Literal["skip", "allow"]
-    missed: Literal["once", "skip"]
+    expires: DurationLike | None
+    """A run that has waited this long, because others hold all slots say, is not started any more but `expired`."""
+    overlap: Overlap
+    """What a slot does while a run is unfinished: nothing; wait for its end, one at a time; run beside it; or have it
+    cancelled and wait for its end."""
+    missed: Missed
+    """Which slots run that were not fired in time: the last one, none, or the last few (`catch_up`)."""
     run_on_start: bool | Literal["process", "release"]
     pool: type[Any] | str | None
     on_timeout: Literal["kill", "abandon"]

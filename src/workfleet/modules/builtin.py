@@ -25,17 +25,19 @@ class LockOptions(TypedDict, total=False):
     key_prefix: str
     retries: int
     retry_delay: DurationLike
+    client: str | None
 
 
 class DefaultJobOptions(TypedDict, total=False):
     """What every schedule inherits. None switches off."""
 
     enabled: bool
-    overlap: Literal["skip", "allow"]
+    overlap: Literal["skip", "queue_one", "allow", "cancel_running"]
     retries: int
     retry_delay: DurationLike
     timeout: DurationLike | None
     jitter: DurationLike | None
+    expires: DurationLike | None
 
 
 class SchedulerOptions(TypedDict, total=False):
@@ -47,6 +49,9 @@ class SchedulerOptions(TypedDict, total=False):
     default_queue: str
     log_registered_jobs: bool
     max_concurrent: int
+    fleet_max_concurrent: int | None
+    history_age: DurationLike
+    history_count: int
     default_job_options: DefaultJobOptions
 
 

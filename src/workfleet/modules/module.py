@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from dishka import Provider
 from pydantic import BaseModel
 
-from workfleet.model.durations import DurationLike
+from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.jobtypes import JobType
 from workfleet.model.options import HandlerOptions, ScheduleOptions
 from workfleet.model.policy import OwnBackoff
 from workfleet.model.queue import Queue
+from workfleet.model.runs import RUN_KINDS, RunKind
 from workfleet.model.setting import Setting
 from workfleet.queues.declare import HandlerDecorator, TypedHandlerDecorator
 from workfleet.queues.declare import handler as record_handler
@@ -25,6 +27,20 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 Hook = Literal["init", "bootstrap", "drain", "shutdown"]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A function that is told of runs, and of which."""
+
+    fn: Callable[..., Any]
+    kinds: frozenset[RunKind]
+    timeout_ms: int
+
+    @property
+    def where(self) -> str:
+        """Its name in messages."""
+        return f"{self.fn.__module__}.{self.fn.__qualname__}"
 
 
 class Module:
@@ -62,6 +78,7 @@ class Module:
         self.given = dict(given or {})
         self.factories = dict(factories or {})
         self.services = tuple(services)
+        self.listeners: list[Listener] = []
         self.hooks: dict[Hook, list[Callable[..., Any]]] = {"init": [], "bootstrap": [], "drain": [], "shutdown": []}
 
     @overload
@@ -128,6 +145,28 @@ class Module:
     def on_shutdown(self, fn: F, /) -> F:
         """Call a function when no job runs any more, in reverse order, before resources are closed."""
         return self._hook("shutdown", fn)
+
+    def listener(self, *kinds: RunKind, timeout: DurationLike = "30s") -> Callable[[F], F]:
+        """Call a function after the start of runs, after their end, or for slots that made no run, as `kinds` say:
+        "start", "success", "failure", "retry", "skip" and "miss".
+
+        It hears of every run of its process, of schedules and of other jobs, whichever module's, in their order. Its
+        parameters are injected; one of type `RunEvent` is what happened. A coroutine function runs in the loop, another
+        one in a thread. No job waits for it; one that raises or that takes longer than `timeout` is told of in the log
+        and goes on with the next event. Raises ValueError for what is no kind and no duration."""
+        unknown = [kind for kind in kinds if kind not in RUN_KINDS]
+        if unknown or not kinds:
+            said = f"{unknown[0]!r} is none of them" if unknown else "it names none"
+            raise ValueError(f"a listener is for {', '.join(RUN_KINDS)}: {said}")
+        timeout_ms = duration_ms(timeout)
+        if timeout_ms < 1:
+            raise ValueError(f"timeout={timeout!r}: a listener needs some time")
+
+        def add(fn: F) -> F:
+            self.listeners.append(Listener(fn, frozenset(kinds), timeout_ms))
+            return fn
+
+        return add
 
     def _hook(self, when: Hook, fn: F) -> F:
         self.hooks[when].append(fn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,14 +72,30 @@ async def _ask_all(clients: RedisClients) -> None:
     """Being made, the clients have asked their servers: a wrong address stops the start, not the first job."""
 
 
+def client_url(name: str, modules: Iterable[Module], settings: Settings) -> str:
+    """The URL of a client by its name, as for a store, secrets and all. "default" is there without `RedisModule` too.
+
+    Raises `NotFound`, which lists the names, and `ConfigError` for an address that cannot be read."""
+    given: dict[str, RedisClient] = {"default": RedisClient()}
+    for module in modules:
+        for provider in module.providers:
+            if isinstance(provider, _ClientsProvider):
+                given.update(provider.given)
+    if name not in given:
+        raise NotFound(f"RedisModule names no client {name!r}, only {', '.join(sorted(given))}")
+    endpoint = _endpoint(given[name], settings)
+    _address(name, endpoint)
+    return endpoint.store_url()
+
+
 class _ClientsProvider(Provider):
     def __init__(self, clients: Mapping[str, RedisClient]) -> None:
         super().__init__(scope=Scope.APP)
-        self._given = clients
+        self.given = clients
         self.provide(self.clients)
 
     async def clients(self, settings: Settings) -> AsyncIterator[RedisClients]:
-        made = RedisClients({name: _endpoint(client, settings) for name, client in self._given.items()})
+        made = RedisClients({name: _endpoint(client, settings) for name, client in self.given.items()})
         try:
             await made.check()
             yield made

@@ -1,4 +1,4 @@
-"""The store seam: six small Protocols that define what a store is. `workfleet.testing.contracts` checks them.
+"""The store seam: small Protocols that define what a store is. `workfleet.testing.contracts` checks them.
 
 A store belongs to one app: it sees only that app's jobs, schedules, locks, keys and workers. It applies what it is told
 and holds no policy. Every call is one atomic step. Time is the store's own (`Store.now_ms`).
@@ -22,9 +22,10 @@ from workfleet.model.fleet import Instruction, LockGrant, LockHeld, WorkerRecord
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.limits import QueueLimits, QueueRecord
 from workfleet.model.outcome import Settlement
-from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 
 from .exam import StoreExam
+from .ledger import LedgerStore
+from .schedules import ScheduleStore
 
 if TYPE_CHECKING:
     from .pulse import Pulse, PulseRequest
@@ -257,40 +258,6 @@ class QueueStore(Protocol):
         ...
 
 
-class ScheduleStore(Protocol):
-    """Schedules and their fires."""
-
-    async def merge(self, defined: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
-        """Bring what the code defines into the store: new ones are added as given, changed ones (by fingerprint) are
-        replaced but keep counters, last fire and `paused`; unchanged ones keep all; from-code ones that are not in
-        `defined` are marked `orphaned`. Returns all schedules, by name."""
-        ...
-
-    async def put(self, record: ScheduleRecord, *, replace: bool) -> bool:
-        """Add a run-time schedule. An existing name is replaced (as changed in `merge`) or left alone: then False."""
-        ...
-
-    async def remove(self, name: str) -> bool:
-        """Delete a schedule. Its queued jobs stay."""
-        ...
-
-    async def set_paused(self, name: str, *, paused: bool) -> bool:
-        """Pause or resume; False when there is no such schedule."""
-        ...
-
-    async def all(self) -> list[ScheduleRecord]:
-        """Every schedule, by name."""
-        ...
-
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        """Apply fires whose slot is still due, each with its job in the same atomic step; see `Fire`."""
-        ...
-
-    async def wait(self, timeout_ms: int) -> bool:
-        """Wait until schedules may have changed, or the time is over (False)."""
-        ...
-
-
 class LockStore(Protocol):
     """Locks with fences. A fence is max(last + 1, store time in µs), one counter a store."""
 
@@ -368,6 +335,8 @@ class Store(Protocol):
     def queues(self) -> QueueStore: ...
     @property
     def schedules(self) -> ScheduleStore: ...
+    @property
+    def ledger(self) -> LedgerStore: ...
     @property
     def locks(self) -> LockStore: ...
     @property

@@ -373,6 +373,8 @@ def _settled(record: JobRecord, outcome: Outcome, now_ms: int) -> JobSettled:
         outcome=outcome.code,
         attempt=record.attempts_made + 1,
         duration_ms=max(now_ms - (record.started_ms or 0), 0),
+        started_ms=record.started_ms or 0,
+        ended_ms=now_ms if outcome.attempt is None else outcome.attempt.ended_ms,
         error=outcome.failure.said() if outcome.failure else None,
         delay_ms=outcome.delay_ms,
         schedule=record.schedule,

@@ -5,7 +5,7 @@ processes are told apart: it is given a function that says whether one lives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event, StoreTrouble
@@ -39,12 +39,15 @@ class Reaper:
         clock: Clock,
         publish: Callable[[Event], None],
         steady: Callable[[], bool] = lambda: True,
+        locks: Callable[[], Awaitable[Store]] | None = None,
     ) -> None:
         """`is_alive` answers True for processes that it cannot judge, such as another machine's. `steady` says whether
-        the store has taken writes for a while: reads go on while somebody holds its lock, and leases expire."""
+        the store has taken writes for a while: reads go on while somebody holds its lock, and leases expire.
+        `locks` gives the store of the locks, where that is another one."""
         self._store, self._worker, self._is_alive = store, worker, is_alive
         self._lease_ms, self._poll_ms, self._max_crashes = lease_ms, poll_ms, max_crashes
         self._clock, self._publish, self._steady = clock, publish, steady
+        self._locks = locks
         self._suspects: set[str] = set()
         self._token: str | None = None
         """Under which expired leases were asked for without an answer."""
@@ -113,13 +116,23 @@ class Reaper:
         self._suspects = {record.id for record in dead}
 
     async def _bury(self, record: WorkerRecord) -> int:
+        # First the locks, or a job that runs again at once finds its own still taken.
+        await self._free(record.id)
         taken = await self._take_over((record.id,), _GONE, new_token())
-        for lock in await self._store.locks.held():
-            if lock.owner.startswith(f"{record.id}:"):
-                await self._store.locks.release(lock.name, lock.owner)
         # Last: as long as the record is there, whatever failed above is done again.
         await self._store.fleet.forget(record.id)
         return taken
+
+    async def _free(self, worker: str) -> None:
+        """Its locks. Where their own store is away they expire by themselves: jobs do not wait for it."""
+        try:
+            locks = (self._store if self._locks is None else await self._locks()).locks
+            for lock in await locks.held():
+                if lock.owner.startswith(f"{worker}:"):
+                    await locks.release(lock.name, lock.owner)
+        except StoreUnavailable:
+            if self._locks is None:
+                raise
 
     async def _forget_the_old(self, records: list[WorkerRecord]) -> None:
         """Machines that never came back. The newest sign of life, usually this worker's own, stands for now."""

@@ -86,4 +86,10 @@ def _recovered(record: JobRecord, how: str, settlement: Settlement) -> JobRecove
         how=how,
         state=settlement.outcome.state.value,
         worker=record.worker or "",
+        outcome=settlement.outcome.code,
+        attempt=record.attempts_made + 1,
+        started_ms=record.started_ms or 0,
+        schedule=record.schedule,
+        slot_ms=record.slot_ms,
+        housekeeping=record.housekeeping,
     )

@@ -19,6 +19,8 @@ async def run_per_process(records: Sequence[ScheduleRecord], jobs: JobStore, *, 
     for record in records:
         job = run_of(record, derived_id(record.name, worker, "start"), None)
         job.delay_ms = int(record.facts.get("start_delay_ms", 0))
+        if job.expires_after_ms is not None:
+            job.expires_after_ms += job.delay_ms
         job.metadata = {**job.metadata, "worker": worker}
         if record.facts.get("scope") == "process" and job.unique_key is not None:
             job.unique_key = f"{job.unique_key} {worker}"

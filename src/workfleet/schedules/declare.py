@@ -13,6 +13,7 @@ from workfleet.model.bounds import local_date
 from workfleet.model.checks import instant_ms, run_overrides, without_functions
 from workfleet.model.declared import bare_decorator, mark, marked, unwrap
 from workfleet.model.durations import DurationLike, duration_ms
+from workfleet.model.missed import missed_of
 from workfleet.model.options import JobOptions, ScheduleOptions
 from workfleet.model.setting import Setting
 from workfleet.model.timing import timing
@@ -114,18 +115,27 @@ def check_options(options: ScheduleOptions) -> None:
     jitter = options.get("jitter")
     if jitter is not None:
         duration_ms(jitter)
+    expires_ms(options.get("expires"))
     if iscoroutinefunction(options.get("skip_on")):
         raise ValueError("skip_on: it is a plain function of a date, not an async one")
+    missed_of(options.get("missed", "once"))
     for name, words in _WORDS.items():
         value = options.get(name, words[0])
         if value not in words:
             raise ValueError(f"{name}={value!r}: it is one of {', '.join(map(repr, words))}")
 
 
+def expires_ms(expires: DurationLike | None) -> int | None:
+    """How long a run may wait to be started; None: as long as it takes. Raises ValueError."""
+    after_ms = None if expires is None else duration_ms(expires)
+    if after_ms == 0:
+        raise ValueError(f"expires={expires!r}: no run would ever be started; leave it out for runs that do not expire")
+    return after_ms
+
+
 _WORDS: Mapping[str, tuple[object, ...]] = MappingProxyType(
     {
-        "overlap": ("skip", "allow"),
-        "missed": ("once", "skip"),
+        "overlap": ("skip", "queue_one", "allow", "cancel_running"),
         "run_on_start": (False, True, "process", "release"),
         "on_timeout": ("kill", "abandon"),
     }

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from msgspec import structs
 
 from workfleet.ids import derived_id, new_token
+from workfleet.model.durations import format_duration
 from workfleet.model.jobs import JobRecord, UniqueRule
-from workfleet.model.schedules import Fire, ScheduleRecord
+from workfleet.model.missed import LATE_MS, CatchUp
+from workfleet.model.schedules import Fire, Overlap, ScheduleRecord
 from workfleet.model.timing import Every
 
-GRACE_MS = 60_000
-"""With `missed="skip"`, a slot that is later than this is not run any more."""
-
-_COUNT_LIMIT = 10_000
-
+_COUNT_LIMIT = 100_000
+"""A day of seconds, which takes a quarter of a second: the loop waits for it."""
 
 _AHEAD_MS = 3_600_000
 """How far ahead of the next slot a stored one may be before it is taken for the mark of a clock that was wrong."""
@@ -32,13 +33,17 @@ def lies_in_a_wrong_future(record: ScheduleRecord, now_ms: int) -> bool:
 
 @dataclass(frozen=True)
 class Due:
-    """The slots that are due: the one to run (None: none, by policy), how many are passed over, and what comes next.
-    `skipped`: there is none to run because `skip_on` says so."""
+    """The slots that are due: the one to run (None: none, by policy), how many before it are passed over, and what
+    comes next. `skipped`: there is none to run because `skip_on` leaves out so many; they do not count as missed."""
 
     slot_ms: int | None
     missed: int
     next_ms: int | None
-    skipped: bool = False
+    skipped: int = 0
+    waits: bool = False
+    """It is run when the run before it has ended, whatever `overlap` says."""
+    late_ms: int = field(default=0, compare=False)
+    """How long after its time, jitter included, the slot to run is found."""
 
 
 def fire_time_ms(record: ScheduleRecord) -> int | None:
@@ -67,26 +72,65 @@ def find_due(record: ScheduleRecord, now_ms: int) -> Due | None:
     first = record.next_due_ms
     if first is None or _fire_time(record, first) > now_ms:
         return None
-    latest = record.timing.previous_before(now_ms + 1)
-    if latest is None or latest <= first:
-        latest = first
-    elif _fire_time(record, latest) > now_ms:
-        # Only the last slot can still wait for its jitter, because a jitter never leaves its slot.
-        latest = max(record.timing.previous_before(latest) or first, first)
+    latest = _latest(record, first, now_ms)
+    if isinstance(record.missed, CatchUp):
+        return _caught_up(record, record.missed.limit, first, latest, now_ms)
     passed, following = _slots_before(record, first, latest), record.timing.next_after(latest)
-    if record.missed == "skip" and now_ms - _fire_time(record, latest) > GRACE_MS:
+    late_ms = now_ms - _fire_time(record, latest)
+    if record.missed == "skip" and late_ms > LATE_MS:
         return Due(None, passed + 1, following)
-    return Due(latest, passed, following)
+    return Due(latest, passed, following, late_ms=late_ms)
+
+
+def _latest(record: ScheduleRecord, first: int, until_ms: int) -> int:
+    """The last slot whose time to fire has come by an instant, from `first` on, whose time has come."""
+    latest = record.timing.previous_before(until_ms + 1)
+    if latest is None or latest <= first:
+        return first
+    if _fire_time(record, latest) > until_ms:
+        # Only the last slot can still wait for its jitter, because a jitter never leaves its slot.
+        return max(record.timing.previous_before(latest) or first, first)
+    return latest
+
+
+def _caught_up(record: ScheduleRecord, limit: int, first: int, latest: int, now_ms: int) -> Due:
+    """What is due of a schedule that catches up: what is beyond the limit, which is passed over at once, then one slot
+    after the other.
+
+    A slot waits for its turn while the schedule is behind: where a further one is due, it is late itself, it was due
+    already when the one before it was fired, or others were passed over before it. Else it is a slot on time, with
+    which nothing is caught up."""
+    count = _slots_before(record, first, latest) + 1
+    if count > limit:
+        slot = latest
+        for _ in range(limit - 1):
+            slot = record.timing.previous_before(slot) or first
+        return Due(None, count - limit, slot)
+    fires_at, fired_ms = _fire_time(record, first), record.last_fired_ms
+    late_ms, was_due = now_ms - fires_at, fired_ms is not None and fires_at <= fired_ms
+    behind = latest != first or late_ms > LATE_MS or was_due or record.last_outcome == "missed"
+    return Due(first, 0, record.timing.next_after(first), waits=behind, late_ms=late_ms)
 
 
 def without_skipped(record: ScheduleRecord, due: Due, skips: Callable[[int], bool]) -> Due:
-    """What is due where a function says which slots are skipped: the last one that is not."""
-    slot, passed = due.slot_ms, 0
-    while slot is not None and skips(slot):
-        slot, passed = record.timing.previous_before(slot), passed + 1
-        if slot is None or record.next_due_ms is None or slot < record.next_due_ms or passed > _COUNT_LIMIT:
-            return Due(None, 0, due.next_ms, skipped=True)
-    return replace(due, slot_ms=slot, missed=max(due.missed - passed, 0))
+    """What is due where a function says which slots are skipped: the last one that is not; those after it are due next,
+    and then nothing but skipped. Where slots are caught up with, each is judged in its turn."""
+    slot, first = due.slot_ms, record.next_due_ms
+    if slot is None or first is None or not skips(slot):
+        return due
+    if due.waits:
+        return replace(due, slot_ms=None, skipped=1)
+    left_out, count = slot, 1
+    before = record.timing.previous_before(left_out)
+    while before is not None and before >= first and count < _COUNT_LIMIT and skips(before):
+        left_out, count = before, count + 1
+        before = record.timing.previous_before(left_out)
+    if before is None or before < first or count >= _COUNT_LIMIT:
+        return Due(None, 0, due.next_ms, skipped=count)
+    missed, late_ms = max(due.missed - count, 0), due.late_ms + slot - before
+    if record.missed == "skip" and late_ms > LATE_MS:
+        return Due(None, missed + 1, left_out)
+    return replace(due, slot_ms=before, missed=missed, next_ms=left_out, late_ms=late_ms)
 
 
 def _slots_before(record: ScheduleRecord, first: int, latest: int) -> int:
@@ -109,22 +153,71 @@ def _slots_before(record: ScheduleRecord, first: int, latest: int) -> int:
 def fire_of(record: ScheduleRecord, due: Due, app: str) -> Fire:
     """The fire that carries out what is due."""
     assert record.next_due_ms is not None
-    job = None if due.slot_ms is None else run_of(record, derived_id(app, record.name, due.slot_ms), due.slot_ms)
+    job = None
+    if due.slot_ms is not None:
+        job = run_of(record, derived_id(app, record.name, due.slot_ms), due.slot_ms)
+        if due.waits:
+            job.unique = structs.replace(job.unique, on_conflict="keep")
     return Fire(
         schedule=record.name,
         slot_ms=record.next_due_ms,
         next_due_ms=due.next_ms,
         job=job,
-        unless_running=record.overlap == "skip",
+        overlap=record.overlap,
+        waits=due.waits and record.overlap != "allow",
         skipped=due.skipped,
         missed=due.missed,
+        late=due.late_ms > LATE_MS,
+        reasons=_reasons(record, due),
         call=new_token(),
     )
 
 
+_IN_THE_WAY = {
+    "skip": {"skipped": "its run {run} is not finished"},
+    "queue_one": {"skipped": "its run {run} is not finished", "coalesced": "the run {run} waits already"},
+    "cancel_running": {
+        "skipped": "its run {run} is not finished",
+        "coalesced": "the run {run}, which has not begun, runs this slot in place of its own",
+    },
+}
+_RUNS_NONE = {
+    "once": 'it was not fired in time, and missed="once" runs only the last',
+    "skip": 'it was not fired in time, and missed="skip" runs none that is late',
+}
+
+
+def _reasons(record: ScheduleRecord, due: Due) -> dict[str, str]:
+    """Why the slots of a fire have which status, whatever the store makes of it."""
+    reasons = dict(_IN_THE_WAY.get(record.overlap, {}))
+    if due.skipped:
+        reasons["skipped"] = "skip_on leaves out its date"
+    if due.missed:
+        asked = record.missed
+        told = (
+            f"it was not fired in time, and missed={asked} runs only the last {asked.limit}"
+            if isinstance(asked, CatchUp)
+            else _RUNS_NONE[asked]
+        )
+        reasons["missed"] = told
+    if due.late_ms > LATE_MS:
+        reasons["late"] = f"it was fired {format_duration(due.late_ms // 1000 * 1000)} after its time"
+    return reasons
+
+
+_RULES: dict[Overlap, UniqueRule] = {
+    "skip": UniqueRule(),
+    "queue_one": UniqueRule("started", exclusive=True),
+    "cancel_running": UniqueRule("started", exclusive=True),
+}
+_NEWEST = UniqueRule("started", on_conflict="replace", exclusive=True)
+
+
 def run_of(record: ScheduleRecord, job_id: str, slot_ms: int | None) -> JobRecord:
-    """The job of one run of a schedule."""
-    template, skips = record.job, record.overlap == "skip"
+    """The job of one run of a schedule. One without a slot (a trigger, a run at start) takes no slot's place."""
+    template, rule = record.job, _RULES.get(record.overlap)
+    if record.overlap == "cancel_running" and slot_ms is not None:
+        rule = _NEWEST
     return JobRecord(
         id=job_id,
         queue=template.queue,
@@ -134,8 +227,8 @@ def run_of(record: ScheduleRecord, job_id: str, slot_ms: int | None) -> JobRecor
         priority=template.priority,
         lifo=template.lifo,
         delay_ms=template.delay_ms,
-        unique_key=overlap_key(record.name) if skips else template.unique_key,
-        unique=UniqueRule() if skips else template.unique,
+        unique_key=template.unique_key if rule is None else overlap_key(record.name),
+        unique=template.unique if rule is None else rule,
         group=template.group,
         expires_after_ms=template.expires_after_ms,
         keep=template.keep,

@@ -14,7 +14,10 @@ from workfleet.units import Duration, Size
 from .kinds import (
     ByName,
     Count,
+    Day,
     FilePath,
+    Instant,
+    MissedText,
     Note,
     Port,
     QueueName,
@@ -32,6 +35,8 @@ from .kinds import (
 from .redis import RedisSettings
 from .store import StoreUrl
 
+_CAN_BE_OFF = {"cron", "every", "at", "offset", "start", "end", "skip_on", "expires", "timeout", "jitter"}
+
 
 class JobOverride(BaseModel):
     """What an operator changes of a job or schedule by its name. Only what `given()` returns was said."""
@@ -41,14 +46,29 @@ class JobOverride(BaseModel):
     enabled: bool = Field(True, description="Whether it runs at all.")
     cron: Text | None = Field(None, description="Cron expression of the schedule.")
     every: Annotated[Duration, between("100ms", "365d")] | None = Field(None, description="Interval of the schedule.")
+    at: Instant | None = Field(None, description="When the schedule is due, once.")
     timezone: TimeZone | None = Field(None, description="Time zone of the cron expression.")
+    dst_gap: Literal["shift", "skip"] | None = Field(None, description="A fixed time that the clock passes over.")
+    dst_overlap: Literal["first", "second", "both"] | None = Field(None, description="A fixed time that comes twice.")
+    offset: Wait | None = Field(None, description="Moves the grid of `every`; none: no offset.")
+    start: Instant | None = Field(None, description="Slots count from then on; none: from the beginning.")
+    end: Instant | None = Field(None, description="Slots count before then; none: without end.")
+    skip_on: list[Day] | None = Field(None, description="Local dates without slots; none: no date is left out.")
+    overlap: Literal["skip", "queue_one", "allow", "cancel_running"] | None = Field(
+        None, description="What a slot does while a run of the schedule is unfinished."
+    )
+    missed: MissedText | None = Field(None, description="What becomes of slots that passed.")
+    expires: Span | None = Field(
+        None, description="A scheduled run that waits this long for its start is not run; none: it waits."
+    )
     attempts: Count | None = Field(None, description="How often it is tried at most, the first run included.")
     timeout: Span | None = Field(None, description="Longest run; none: no limit.")
     jitter: Wait | None = Field(None, description="Largest random delay before a scheduled run; none: no delay.")
 
     def given(self) -> dict[str, Any]:
-        """The overrides by option name. None switches off a time, a timeout or a jitter; elsewhere it says nothing."""
-        return said(self, {"cron", "every", "timeout", "jitter"})
+        """The overrides by option name. None switches off a time, a bound, a timeout or a jitter; elsewhere it says
+        nothing."""
+        return said(self, _CAN_BE_OFF)
 
 
 MaxPayload = Annotated[Size, size_between("1kB", "64MiB")]

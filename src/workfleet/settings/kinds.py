@@ -9,6 +9,7 @@ import difflib
 import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from workfleet.model.limits import Rate
+from workfleet.model.missed import missed_of
 from workfleet.model.queue import rate_of, rate_text
 from workfleet.units import Duration, Size
 
@@ -165,6 +167,19 @@ def _level(value: Any) -> Any:
     return "warning" if text == "warn" else text
 
 
+def _instant(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+def _day(text: str) -> str:
+    return date.fromisoformat(text).isoformat()
+
+
+def _missed(text: str) -> str:
+    return str(missed_of(text))
+
+
 NotBool = BeforeValidator(_no_bool)
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), NotBool]
 CountOrZero: TypeAlias = Annotated[int, Field(ge=0, le=1_000_000), NotBool]
@@ -178,6 +193,13 @@ RateLimit: TypeAlias = Annotated[
 ]
 FilePath: TypeAlias = Annotated[Path, Checked("a path", lambda path: path)]
 LogLevel: TypeAlias = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_level)]
+
+Instant: TypeAlias = Annotated[
+    str,
+    Checked("a date and time such as 2026-12-24T18:00 (local in the schedule's zone) or 2026-12-24T18:00Z", _instant),
+]
+Day: TypeAlias = Annotated[str, Checked("a date such as 2026-12-24", _day)]
+MissedText: TypeAlias = Annotated[str, Checked("once, skip, or catch_up(n) with n from 1 to 1000", _missed)]
 
 Wait: TypeAlias = Annotated[Duration, between("0s", "365d")]
 """A pause or delay that may be none at all."""

@@ -44,6 +44,9 @@ class LockSettings(BaseModel):
     key_prefix: Text = Field("lock", description="What every lock's key begins with.")
     retries: CountOrZero = Field(3, description="Further tries to take a busy lock.")
     retry_delay: Wait = Field(Duration("200ms"), description="Wait between these tries.")
+    client: Text | None = Field(
+        None, description="Redis client that holds the locks, by its name in `RedisModule`; none: the store does."
+    )
 
 
 class DefaultJobOptions(BaseModel):
@@ -52,11 +55,16 @@ class DefaultJobOptions(BaseModel):
     model_config = _FROZEN
 
     enabled: bool = Field(True, description="Whether scheduled jobs run unless they say so.")
-    overlap: Literal["skip", "allow"] = Field("skip", description="What happens while the previous run goes on.")
+    overlap: Literal["skip", "queue_one", "allow", "cancel_running"] = Field(
+        "skip", description="What happens while the previous run goes on."
+    )
     retries: CountOrZero = Field(0, description="Further attempts after a failed run; `SchedulerModule()` gives 1.")
     retry_delay: Wait = Field(Duration("5s"), description="Wait between attempts.")
     timeout: Span | None = Field(None, description="Longest run; none: no limit.")
     jitter: Wait | None = Field(None, description="Largest random delay before a run; none: no delay.")
+    expires: Span | None = Field(
+        None, description="A run that waits this long for its start, for a free slot say, is not run; none: it waits."
+    )
 
 
 class SchedulerSettings(BaseModel):
@@ -70,7 +78,16 @@ class SchedulerSettings(BaseModel):
     default_queue: QueueName = Field("worker-default", description="Queue of jobs that name none.")
     log_registered_jobs: bool = Field(True, description="List every job in the start log.")
     max_concurrent: Annotated[Count, Field(le=10_000)] = Field(
-        10, description="Scheduled runs at once in one worker process."
+        10, description="Scheduled runs at once in one worker process; others wait in the store."
+    )
+    fleet_max_concurrent: Count | None = Field(
+        None, description="Scheduled runs at once in the whole fleet; others wait in the store; none: no limit."
+    )
+    history_age: Annotated[Duration, between("1m", "3650d")] = Field(
+        Duration("30d"), description="How long the run ledger keeps what became of a schedule's runs."
+    )
+    history_count: Annotated[CountOrZero, Field(le=100_000)] = Field(
+        500, description="How many of them it keeps of each schedule, the newest; 0: no ledger is written."
     )
     default_job_options: DefaultJobOptions = Field(
         default_factory=DefaultJobOptions, description="What scheduled jobs inherit."

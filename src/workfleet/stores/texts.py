@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from workfleet.model.jobs import Attempt, Failure
+from workfleet.model.ledger import LedgerRow
 
 
 def clean_text(text: str) -> str:
@@ -23,3 +24,9 @@ def clean(value: Failure | Attempt) -> Failure | Attempt:
         elif isinstance(kept, Failure):
             cleaned[name] = clean(kept)
     return structs.replace(value, **cleaned)
+
+
+def clean_row(row: LedgerRow) -> LedgerRow:
+    """A row of the run ledger whose texts are clean."""
+    error = None if row.error is None else clean_text(row.error)
+    return structs.replace(row, outcome=clean_text(row.outcome), worker=clean_text(row.worker), error=error)

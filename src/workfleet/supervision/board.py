@@ -4,10 +4,12 @@ The worker writes a note when it claims a job or takes a lock and clears it when
 Nothing that user code does to the worker's loop or interpreter lock can hold up a reader in another process. A note
 takes a few microseconds, and nobody waits for anybody: a checksum tells a whole note from one that is being written.
 
+A reader writes one thing: when it renewed a lock, or that the lock is lost, for code that blocks the worker's loop.
+
 Layout (little endian): a header of 64 bytes (magic, slots, slots ever used, progress and its complement), then slots of
-512 bytes: checksum, length, the deadline and its complement, then sequence, kind, two lengths, two numbers, owner and
-name, which the checksum is of. A slot whose checksum is 0 is free. The file knows no store; instants are milliseconds
-of the machine's monotonic clock, equal in all processes.
+512 bytes: checksum, length, the deadline and its complement, the renewal and its complement mixed with the sequence,
+then sequence, kind, two lengths, two numbers, owner and name, which the checksum is of. A slot whose checksum is 0 is
+free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all processes.
 """
 
 from __future__ import annotations
@@ -28,17 +30,20 @@ _HEADER = struct.Struct("<8sII")
 _PROGRESS = struct.Struct("<QQ")
 _CHECK = struct.Struct("<II")
 _DEADLINE = struct.Struct("<QQ")
+_RENEWAL = struct.Struct("<QQ")
 _HEAD = struct.Struct("<IIQQ")
 _NOTE = struct.Struct("<IBxHHqq")
-_MAGIC = b"wfboard1"
+_MAGIC = b"wfboard2"
 _USED_AT, _PROGRESS_AT = 12, 16
 _HEADER_SIZE, _SLOT_SIZE = 64, 512
 _DEADLINE_AT = _CHECK.size
-_BODY_AT = _DEADLINE_AT + _DEADLINE.size
+_RENEWAL_AT = _DEADLINE_AT + _DEADLINE.size
+_BODY_AT = _RENEWAL_AT + _RENEWAL.size
 _ROOM = _SLOT_SIZE - _BODY_AT - _NOTE.size
 _FREE = bytes(_CHECK.size)
 _ALL_ONES = 2**64 - 1
 _MAX_DEADLINE = 2**62
+_LOST_MS = _ALL_ONES
 _READS = 3
 
 EntryKind = Literal["job", "lock"]
@@ -69,7 +74,9 @@ class BoardEntry(Struct, frozen=True):
 
 
 class Board:
-    """A board has one writing process (any of its threads) and any number of readers. It satisfies `ClaimBoard`."""
+    """A board has one writing process (any of its threads) and any number of readers. It satisfies `ClaimBoard`.
+
+    Of the readers one renews, and writes what comes of that beside a lock's note."""
 
     def __init__(self, fd: int, clock: Clock, *, slots: int) -> None:
         """Use `Board.create` or `Board.attach`."""
@@ -77,7 +84,8 @@ class Board:
         self._clock = clock
         self._map = mmap.mmap(fd, _size(slots))
         self._free = list(range(slots - 1, -1, -1))
-        self._noted: set[int] = set()
+        self._noted: dict[int, int] = {}
+        """The sequence of what this process has noted, by slot."""
         self._sequence = 0
         self._used = 0
 
@@ -112,28 +120,49 @@ class Board:
         """Note a claim. Its run must have ended `timeout_ms` from now (None: it has no deadline).
 
         `since_ms` is the monotonic instant at which the claim was asked for, if earlier: the lease counts from there.
-        Returns the slot, or -1 when there is none left or id and token are longer than about 450 bytes: the job then
+        Returns the slot, or -1 when there is none left or id and token are longer than about 440 bytes: the job then
         runs all the same, but only this process itself can renew it.
         """
         now_ms = int(self._clock.monotonic() * 1000)
         deadline_ms = 0 if timeout_ms is None else min(now_ms + timeout_ms, _MAX_DEADLINE)
         return self._put(_JOB, claim.token, claim.job_id, now_ms if since_ms is None else since_ms, 0, deadline_ms)
 
-    def put_lock(self, name: str, owner: str, *, ttl_ms: int) -> int:
-        """Note a lock that is renewed for `ttl_ms` whenever a third of that has passed. Returns as `put` does."""
-        return self._put(_LOCK, owner, name, self._monotonic_ms(), ttl_ms, 0)
+    def put_lock(self, name: str, owner: str, *, ttl_ms: int, since_ms: int | None = None) -> int:
+        """Note a lock that is renewed for `ttl_ms` whenever a third of that has passed. Else as `put`."""
+        return self._put(_LOCK, owner, name, self._monotonic_ms() if since_ms is None else since_ms, ttl_ms, 0)
+
+    def renewed(self, entry: BoardEntry, at_ms: int) -> None:
+        """For who renews: the store was asked at that monotonic instant to renew this lock, and did."""
+        self._set_renewal(entry, at_ms)
+
+    def lost(self, entry: BoardEntry) -> None:
+        """For who renews: the store says that this lock is not its owner's any more."""
+        self._set_renewal(entry, _LOST_MS)
+
+    def renewed_ms(self, slot: int) -> int | None:
+        """When the lock that this process noted there was renewed last, or was noted; -1: it is lost.
+
+        None: it cannot be read right now, or nothing is noted there."""
+        sequence = self._noted.get(slot)
+        if sequence is None or self._map.closed:
+            return None
+        for _ in range(_READS):
+            at_ms, check = _RENEWAL.unpack_from(self._map, _at(slot) + _RENEWAL_AT)
+            if at_ms ^ check ^ _ALL_ONES == sequence:
+                return -1 if at_ms == _LOST_MS else int(at_ms)
+        return None
 
     def ended(self, slot: int) -> None:
         """The run has ended: it has no deadline any more. A store that is slow to settle it makes no stuck job."""
         if slot in self._noted:
-            self._set_deadline(_HEADER_SIZE + slot * _SLOT_SIZE, 0)
+            self._set_deadline(_at(slot), 0)
 
     def clear(self, slot: int) -> None:
         """Forget a note. -1, and a slot that is free already, do nothing."""
         if slot not in self._noted:
             return
-        self._noted.remove(slot)
-        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        del self._noted[slot]
+        at = _at(slot)
         self._map[at : at + _CHECK.size] = _FREE
         self._free.append(slot)
 
@@ -166,11 +195,12 @@ class Board:
         if len(who) + len(what) > _ROOM or not self._free:
             return -1
         slot = self._free.pop()
-        self._noted.add(slot)
-        self._sequence = self._sequence + 1 & 0xFFFF_FFFF
-        body = _NOTE.pack(self._sequence, kind, len(who), len(what), noted_ms, ttl_ms) + who + what
+        sequence = self._sequence = self._sequence + 1 & 0xFFFF_FFFF
+        self._noted[slot] = sequence
+        body = _NOTE.pack(sequence, kind, len(who), len(what), noted_ms, ttl_ms) + who + what
         head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, deadline_ms ^ _ALL_ONES)
-        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        head += _RENEWAL.pack(noted_ms, noted_ms ^ _ALL_ONES ^ sequence)
+        at = _at(slot)
         # One copy in whatever order the machine likes: the checksum is right only when all of it is there.
         self._map[at : at + _BODY_AT + len(body)] = head + body
         if slot >= self._used:
@@ -181,8 +211,14 @@ class Board:
     def _set_deadline(self, at: int, deadline_ms: int) -> None:
         _DEADLINE.pack_into(self._map, at + _DEADLINE_AT, deadline_ms, deadline_ms ^ _ALL_ONES)
 
+    def _set_renewal(self, entry: BoardEntry, at_ms: int) -> None:
+        """A note that has taken this one's place meanwhile has another sequence: its owner does not believe this."""
+        if not self._map.closed:
+            at = _at(entry.slot) + _RENEWAL_AT
+            _RENEWAL.pack_into(self._map, at, at_ms, at_ms ^ _ALL_ONES ^ entry.sequence)
+
     def _read(self, slot: int) -> BoardEntry | None:
-        at = _HEADER_SIZE + slot * _SLOT_SIZE
+        at = _at(slot)
         for _ in range(_READS):
             raw = self._map[at : at + _SLOT_SIZE]
             if raw.startswith(_FREE[:4]):
@@ -224,6 +260,10 @@ def _bytes(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode(errors="surrogatepass")
+
+
+def _at(slot: int) -> int:
+    return _HEADER_SIZE + slot * _SLOT_SIZE
 
 
 def _size(slots: int) -> int:

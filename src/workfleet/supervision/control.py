@@ -15,8 +15,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..events import JobRecovered
 from ..model.fleet import Instruction
 from ..model.jobs import Claim
+from ..model.ledger import LedgerKeep
 
 ORDER_VARIABLE = "WORKFLEET_WORKER"
 
@@ -41,17 +43,21 @@ class WorkerOrder(Struct, kw_only=True):
 
 
 class Hello(Struct, kw_only=True, tag="hello"):
-    """The worker has read its settings. `store` is the whole URL, with its secrets: it is never shown."""
+    """The worker has read its settings. `store` is the whole URL, with its secrets: it is never shown. So is `locks`,
+    the store of the locks where that is another one."""
 
     worker_id: str
     pid: int
     app: str
     store: str
+    locks: str | None = None
     lease_ms: int
     max_crashes: int
     stuck_after_ms: int
     shutdown_timeout_ms: int
     status_file: str | None
+    ledger: LedgerKeep | None = None
+    """How long the run ledger keeps its rows; None: there is none."""
 
 
 class Ready(Struct, tag="ready"):
@@ -112,8 +118,15 @@ class Lost(Struct, kw_only=True, tag="lost"):
     claim: Claim
 
 
+class Recovered(Struct, kw_only=True, tag="recovered"):
+    """The supervisor has taken over this run of a worker that died. The application's listeners are told by a worker,
+    because they are code of the user."""
+
+    run: JobRecovered
+
+
 FromWorker = Hello | Ready | Beat | Told | Bye | Refused
-FromSupervisor = Drain | Lost
+FromSupervisor = Drain | Lost | Recovered
 
 
 def read_order(environ: MutableMapping[str, str]) -> WorkerOrder:

@@ -1,4 +1,4 @@
-"""Keeps what is on the boards: renews the leases of running jobs and the locks that they hold.
+"""Keeps what is on the boards: renews the leases of running jobs. `lock_keeper.py` does so for locks.
 
 Every third of a lease it renews, in one call, the jobs that have run for longer than a third; so short jobs cost no
 renewal at all, and a long one always has a third of its lease left when the next pass comes. It reads boards and calls
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ..events import Event
 from ..ports.clock import Clock
-from ..ports.stores import JobStore, LockStore
+from ..ports.stores import JobStore
 from .board import Board, BoardEntry
 from .insist import insist
 
@@ -25,7 +25,7 @@ OnLost = Callable[[Board, BoardEntry], None]
 class Keeper:
     """A Service. `boards` is asked at each look, because workers come and go.
 
-    `on_lost` hears, once, of a note whose claim or lock the store says is somebody else's by now.
+    `on_lost` hears, once, of a note whose claim the store says is somebody else's by now.
     """
 
     name = "keeper"
@@ -34,7 +34,6 @@ class Keeper:
         self,
         boards: Callable[[], Iterable[Board]],
         jobs: JobStore,
-        locks: LockStore,
         *,
         lease_ms: int,
         clock: Clock,
@@ -43,16 +42,15 @@ class Keeper:
         draw: Callable[[], float] = random.random,
     ) -> None:
         """`draw` is the random number of the waits in an outage."""
-        self._boards, self._jobs, self._locks = boards, jobs, locks
+        self._boards, self._jobs = boards, jobs
         self._lease_ms, self._clock, self._publish = lease_ms, clock, publish
         self._on_lost, self._draw = on_lost, draw
         self._lost: set[tuple[str, str]] = set()
-        self._renewed_locks: dict[tuple[str, str], float] = {}
         self._jobs_at = 0.0
         self._offset_ms = self._wall_offset_ms()
 
     async def serve(self) -> None:
-        # Locks can be shorter than a lease, so boards are looked at more often; looking costs no store call.
+        # A machine that slept is seen soon; looking costs no store call.
         look_s = min(_LOOK_S, self._lease_ms / 3000)
         while True:
             await self._clock.sleep(look_s)
@@ -67,14 +65,12 @@ class Keeper:
 
     async def _pass(self) -> None:
         """One look. Safe to repeat: a renewal that was done already is only done again."""
-        notes = [(board, entry) for board in self._boards() for entry in board.entries()]
-        self._forget_all_but(notes)
         now_s, offset_ms = self._clock.monotonic(), self._wall_offset_ms()
         slept_ms = max(offset_ms - self._offset_ms, 0)
-        await self._renew_locks([note for note in notes if note[1].kind == "lock"], now_s * 1000, slept_ms)
         if now_s >= self._jobs_at or slept_ms > self._lease_ms / 3:
-            jobs = [note for note in notes if note[1].kind == "job"]
-            await self._renew_jobs(jobs, held_since_ms=now_s * 1000 + slept_ms - self._lease_ms / 3)
+            notes = [(board, entry) for board in self._boards() for entry in board.entries() if entry.kind == "job"]
+            self._lost &= {_key(note) for note in notes}
+            await self._renew_jobs(notes, held_since_ms=now_s * 1000 + slept_ms - self._lease_ms / 3)
             self._jobs_at = now_s + self._lease_ms / 3000
         self._offset_ms = offset_ms
 
@@ -91,17 +87,6 @@ class Keeper:
             if not renewed:
                 self._tell_lost(note)
 
-    async def _renew_locks(self, notes: list[tuple[Board, BoardEntry]], now_ms: float, slept_ms: float) -> None:
-        for note in notes:
-            entry, key = note[1], _key(note)
-            since_ms = self._renewed_locks.get(key, entry.noted_ms)
-            if key in self._lost or now_ms + slept_ms - since_ms < entry.ttl_ms / 3:
-                continue
-            if await self._locks.renew(entry.name, entry.owner, entry.ttl_ms) is None:
-                self._tell_lost(note)
-            else:
-                self._renewed_locks[key] = now_ms
-
     def _tell_lost(self, note: tuple[Board, BoardEntry]) -> None:
         """A note that has been cleared meanwhile was settled: the store forgets it a moment before the board."""
         self._lost.add(_key(note))
@@ -109,11 +94,6 @@ class Keeper:
         still = {_key((board, each)) for each in board.entries()}
         if self._on_lost is not None and _key(note) in still:
             self._on_lost(board, entry)
-
-    def _forget_all_but(self, notes: list[tuple[Board, BoardEntry]]) -> None:
-        present = {_key(note) for note in notes}
-        self._lost &= present
-        self._renewed_locks = {key: at for key, at in self._renewed_locks.items() if key in present}
 
 
 def _key(note: tuple[Board, BoardEntry]) -> tuple[str, str]:

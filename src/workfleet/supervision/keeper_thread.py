@@ -1,4 +1,4 @@
-"""A keeper for a process without a supervisor: it renews from a thread with an event loop and a store of its own.
+"""Keepers for a process without a supervisor: they renew from a thread with an event loop and a store of its own.
 
 Code that blocks the process's event loop does not stop it. What it gives up against a supervisor: code that holds the
 interpreter lock (a C extension that never releases it) stops the thread too, and when that lasts longer than the lease,
@@ -17,6 +17,8 @@ from ..ports.stores import Store
 from .board import Board, BoardEntry
 from .insist import insist
 from .keeper import Keeper, OnLost
+from .lock_keeper import LockKeeper, LocksElsewhere
+from .service import Service, ServiceGroup
 
 
 class KeeperThread:
@@ -36,8 +38,10 @@ class KeeperThread:
         clock: Clock,
         publish: Callable[[Event], None],
         on_lost: OnLost,
+        open_locks: Callable[[], Awaitable[Store]] | None = None,
     ) -> None:
-        self._open_store, self._board = open_store, board
+        """`open_locks` opens the store of the locks, where that is another one."""
+        self._open_store, self._board, self._open_locks = open_store, board, open_locks
         self._lease_ms, self._clock = lease_ms, clock
         self._publish, self._on_lost = publish, on_lost
 
@@ -87,17 +91,27 @@ class KeeperThread:
         store = await insist(self._open_store, what, timeout_ms=self._lease_ms, clock=self._clock, publish=publish)
         try:
             keeper = Keeper(
-                lambda: (self._board,),
+                self._boards,
                 store.jobs,
-                store.locks,
                 lease_ms=self._lease_ms,
                 clock=self._clock,
                 publish=publish,
                 on_lost=on_lost,
             )
-            await keeper.serve()
+            both = [keeper, self._lock_keeper(store, publish)]
+            await ServiceGroup("keepers", both, clock=self._clock, publish=publish).serve()
         finally:
             await store.close()
+
+    def _lock_keeper(self, store: Store, publish: Callable[[Event], None]) -> Service:
+        if self._open_locks is None:
+            return LockKeeper(self._boards, store.locks, clock=self._clock, publish=publish)
+        return LocksElsewhere(
+            self._open_locks, self._boards, timeout_ms=self._lease_ms, clock=self._clock, publish=publish
+        )
+
+    def _boards(self) -> tuple[Board]:
+        return (self._board,)
 
 
 def _soon(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:

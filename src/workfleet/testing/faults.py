@@ -15,8 +15,10 @@ from workfleet.errors import StoreUnavailable
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
 from workfleet.ports.exam import StoreExam
+from workfleet.ports.ledger import LedgerStore
 from workfleet.ports.pulse import Pulse, PulseRequest
-from workfleet.ports.stores import FleetStore, JobStore, KeyStore, LockStore, QueueStore, ScheduleStore, Store
+from workfleet.ports.schedules import ScheduleStore
+from workfleet.ports.stores import FleetStore, JobStore, KeyStore, LockStore, QueueStore, Store
 
 When = Literal["before", "after"]
 """Nothing of the call has happened; or all of it has, and the reply is lost."""
@@ -95,6 +97,10 @@ class FaultyStore:
     @property
     def schedules(self) -> ScheduleStore:
         return cast(ScheduleStore, _Part("schedules", self._store.schedules, self._call))
+
+    @property
+    def ledger(self) -> LedgerStore:
+        return cast(LedgerStore, _Part("ledger", self._store.ledger, self._call))
 
     @property
     def locks(self) -> LockStore:

@@ -16,7 +16,8 @@ from workfleet.app.app import App
 from workfleet.app.builtins import Basis
 from workfleet.app.client import Client, Session
 from workfleet.app.composition import compose_isolated
-from workfleet.app.runtime import Runtime, RuntimeOptions
+from workfleet.app.runtime import Runtime
+from workfleet.app.runtime_options import RuntimeOptions
 from workfleet.bus import Bus
 from workfleet.errors import UsageError, WorkfleetError
 from workfleet.events import Event, JobSettled
@@ -30,12 +31,14 @@ from workfleet.ports.stores import JobQuery
 from workfleet.schedules.due import fire_time_ms, is_live
 from workfleet.stores.memory.store import MemoryStore
 
-from .clock import OwnTaskClock, Patience, TestClock, instant_ms
+from .clock import OwnTaskClock, Patience, TestClock, instant_ms, real_pause
 from .doubles import PoolDoubles
 from .pools import PoolDouble
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TURNS = 10
+"""Of the event loop, after which a run that can be cancelled has been."""
 _ALL = 1_000_000
 _NEARLY_ONE = 0.999_999_999
 
@@ -213,12 +216,24 @@ class Fleet(Client):
                 before = self._happened
                 if runtime.composition.core.scheduler_enabled:
                     await runtime.scheduler.fire_due()
+                await self._end_cancelled(runtime)
                 runtime.exchange.wake()
                 await self._until_still(runtime)
+                await runtime.aftermath.catch_up()
                 if self._happened == before:
                     return
         finally:
             runtime.exchange.pause()
+
+    async def _end_cancelled(self, runtime: Runtime) -> None:
+        """End the runs that somebody has cancelled, as a worker's canceller does."""
+        claims = runtime.exchange.claims()
+        marked = await self._stored.jobs.cancels(claims) if claims else []
+        for claim, wanted in zip(claims, marked, strict=True):
+            if wanted:
+                runtime.exchange.cancel(claim)
+        for _ in range(_TURNS if any(marked) else 0):
+            await real_pause(0)  # else what sleeps on the clock would count as standing still
 
     async def _until_still(self, runtime: Runtime) -> None:
         """Until every run has ended or sleeps on the clock."""
@@ -249,6 +264,9 @@ class Fleet(Client):
         if runtime.composition.core.scheduler_enabled:
             live = [record for record in await self._stored.schedules.all() if is_live(record)]
             due += [time for record in live if (time := fire_time_ms(record)) is not None]
+            # A fire that waits for the end of a run is tried again when its hold ends.
+            late = [record for record in live if (record.next_due_ms or 0) <= self.clock.now_ms()]
+            due += [record.held_until_ms for record in late if record.held_until_ms is not None]
         return self._first(due)
 
     def _first(self, instants: Sequence[int]) -> int | None:

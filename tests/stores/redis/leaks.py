@@ -90,6 +90,9 @@ def _of_app(client: valkey.Valkey, key: str, app: str) -> Iterator[str]:
     elif kind in ("beats", "instructions"):
         if gone := set(_members(client, key)) - set(_members(client, f"wf:{app}:workers")):
             yield f"{key} has {gone}, who are gone"
+    elif kind == "schedules_due":
+        if gone := set(_members(client, key)) - set(_members(client, f"wf:{app}:schedules")):
+            yield f"{key} has {gone}, which are gone"
     elif kind == "schedule":
         if rest.removesuffix(":s") not in _members(client, f"wf:{app}:schedules"):
             yield f"{key} is of a schedule that is gone"

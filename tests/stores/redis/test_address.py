@@ -43,6 +43,12 @@ def test_forms(url: str, shown: str, options: dict[str, object]) -> None:
     assert QUOTED not in repr(address)
 
 
+def test_an_option_that_needs_tls_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"redis://…: .*without TLS: ssl_ca_certs. Write rediss"):
+        parse("redis://h?ssl_ca_certs=/ca.pem")
+    assert parse("rediss+sentinel://h/main?ssl_ca_certs=/ca.pem").options["ssl_ca_certs"] == "/ca.pem"
+
+
 def test_sentinels() -> None:
     address = parse(f"redis+sentinel://me:{QUOTED}@h1:1,[::1]:2,h3/main/4")
     assert (address.sentinels, address.service) == ((("h1", 1), ("::1", 2), ("h3", 26379)), "main")
@@ -78,6 +84,8 @@ def test_a_cluster() -> None:
         "unix://:s3cret@",
         "redis://:s3cret@h?db=s3cret",
         "redis://:s3cret@h?colour=s3cret",
+        "rediss://:s3cret@h?ssl_colour=s3cret",
+        "redis://:s3cret@h?ssl_ca_certs=/s3cret",
         "redis+sentinel://:s3cret@h1,h2",
         "redis+sentinel://:s3cret@,h2/main",
         "redis+sentinel://:s3cret@h:x/main",

@@ -17,8 +17,12 @@ from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
+from workfleet.model.handout import DueRequest, Hold
 from workfleet.model.jobs import JobRecord, JobState, Keep, KeepRule
+from workfleet.model.ledger import LedgerKeep, LedgerRow
 from workfleet.model.limits import QueueLimits
+from workfleet.ports.ledger import LedgerStore
+from workfleet.ports.schedules import ScheduleStore
 from workfleet.ports.stores import (
     FleetStore,
     JobQuery,
@@ -27,17 +31,16 @@ from workfleet.ports.stores import (
     LockStore,
     PruneRule,
     QueueStore,
-    ScheduleStore,
     TakeOver,
 )
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import COMPLETED, FAILED, RAISED, ManualClock, ended, job, jobs, pulse, request
 from workfleet.testing.contracts.repeats import picture
-from workfleet.testing.contracts.schedules import fire, schedule
+from workfleet.testing.contracts.schedules import SLOT, fire, schedule
 
 PARTS = {
     "jobs": JobStore, "queues": QueueStore, "schedules": ScheduleStore, "locks": LockStore, "keys": KeyStore,
-    "fleet": FleetStore,
+    "fleet": FleetStore, "ledger": LedgerStore,
 }  # fmt: skip
 HOW: tuple[When, ...] = ("before", "after", "within")
 
@@ -53,6 +56,8 @@ class Scene(Struct, frozen=True):
 
 
 Call = Callable[[Scene], Awaitable[object]]
+KEEP = LedgerKeep(age_ms=86_400_000, count=2)
+ROWS = [LedgerRow(id=str(n), at_ms=SLOT + n, schedule="s", outcome="completed") for n in range(3)]
 NONE = Keep(KeepRule(count=0), KeepRule(count=0))
 WORKER = WorkerRecord(id="w1", identity=ProcessIdentity("host", "boot", 1, "1"))
 FIRST_AGAIN: dict[str, Call] = {
@@ -78,7 +83,12 @@ FIRST_AGAIN: dict[str, Call] = {
     "schedules.merge": lambda s: s.store.schedules.merge([schedule("new")]),
     "schedules.set_paused": lambda s: s.store.schedules.set_paused("s", paused=True),
     "schedules.all": lambda s: s.store.schedules.all(),
+    "schedules.get": lambda s: s.store.schedules.get(["s", "nobody"]),
+    "schedules.page": lambda s: s.store.schedules.page("", 10),
+    "schedules.hold": lambda s: s.store.schedules.hold([Hold("s", SLOT, SLOT + 900_000)]),
     "schedules.fire": lambda s: s.store.schedules.fire([fire("s", call="c")]),
+    "ledger.record": lambda s: s.store.ledger.record(ROWS, KEEP),
+    "ledger.history": lambda s: s.store.ledger.history("s"),
     "locks.acquire": lambda s: s.store.locks.acquire("free", "me", 700),
     "locks.renew": lambda s: s.store.locks.renew("held", "me", 900),
     "locks.held": lambda s: s.store.locks.held(),
@@ -99,7 +109,9 @@ AS_FOUND: dict[str, Call] = {
     "jobs.prune": lambda s: s.store.jobs.prune([PruneRule(JobState.FAILED, count=0)]),
     "queues.set_paused": lambda s: s.store.queues.set_paused("q", paused=True),
     "schedules.put": lambda s: s.store.schedules.put(schedule("new", from_code=False), replace=False),
+    "schedules.claim_due": lambda s: s.store.schedules.claim_due(DueRequest(10, 0, 60_000)),
     "schedules.remove": lambda s: s.store.schedules.remove("s"),
+    "ledger.prune": lambda s: s.store.ledger.prune(1),
     "locks.release": lambda s: s.store.locks.release("held", "me"),
     "keys.put_if_absent": lambda s: s.store.keys.put_if_absent("new", b"mine", 60_000),
     "keys.delete": lambda s: s.store.keys.delete("k", b"v"),
@@ -127,6 +139,7 @@ async def scene(url: str, server: Server) -> AsyncIterator[Scene]:
         await store.jobs.report(claimed["b"].claim, lines=["said"])
         await store.jobs.enqueue([*jobs("x y z"), job("first", unique_key="key")])
         await store.schedules.merge([schedule("s")])
+        await store.ledger.record(ROWS[:1], KEEP)
         await store.locks.acquire("held", "me", 900_000)
         await store.keys.put_if_absent("k", b"v", 900_000)
         await store.fleet.register(WORKER)
@@ -146,7 +159,8 @@ async def seen(scene: Scene, server: Server) -> object:
     # BullMQ tells of every attempt that found its key taken, of a repeated one too.
     told = [fields for _, fields in events if b"deduplicated" not in fields]
     others = await scene.store.locks.held(), await scene.store.fleet.workers(), await scene.store.keys.get("k")
-    return {"keys": sorted(keys), "told": told, "others": others, "picture": await picture(scene.store)}
+    rows = await scene.store.ledger.history("s")
+    return {"keys": sorted(keys), "told": told, "others": others, "rows": rows, "picture": await picture(scene.store)}
 
 
 @pytest.fixture

@@ -63,13 +63,15 @@ async def test_ways_to_a_server(guarded: Server, form: str) -> None:
     await works(form.format(secret=QUOTED, port=guarded.port, socket=guarded.socket))
 
 
+@pytest.mark.parametrize("form", ["redis://{login}127.0.0.1:{port}", "unix://{login}{socket}"])
 @pytest.mark.parametrize("login", ["", "me:s3cret@", ":s3cret@", f"nobody:{QUOTED}@"])
-async def test_a_wrong_password_is_told_without_it(guarded: Server, login: str) -> None:
+async def test_a_wrong_password_is_told_without_it(guarded: Server, login: str, form: str) -> None:
     with pytest.raises(StoreUnavailable) as refused:
-        await works(f"redis://{login}127.0.0.1:{guarded.port}")
+        await works(form.format(login=login, port=guarded.port, socket=guarded.socket))
     said = str(refused.value)
-    assert f"store redis://127.0.0.1:{guarded.port}/0: the server " in said
-    assert "password" in said
+    assert ": the server " in said
+    assert "REDIS_PASSWORD" in said
+    assert not refused.value.passing
     for secret in ("s3cret", PASSWORD, QUOTED):
         assert secret not in said + repr(refused.value.__context__) + repr(refused.value.__cause__)
 
@@ -125,6 +127,25 @@ async def test_tls(server: Server, certificate: Path) -> None:
         await works(f"rediss://localhost:{port}?ssl_ca_certs={quote(str(certificate))}")
         with pytest.raises(StoreUnavailable, match="certificate"):
             await works(f"rediss://localhost:{port}")
+
+
+async def test_what_the_url_says_wrongly_is_not_waited_for(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(
+        StoreUnavailable, match=r"has no such database \(DB index is out of range\)\. Correct"
+    ) as refused:
+        await works(f"redis://127.0.0.1:{server.port}/99")
+    assert not refused.value.passing
+    missing = tmp_path / "no.pem"
+    with pytest.raises(StoreUnavailable, match=rf"its ssl_ca_certs, {missing}, cannot be read \(No such f") as refused:
+        await works(f"rediss://127.0.0.1:{server.port}?ssl_ca_certs={quote(str(missing))}")
+    assert not refused.value.passing
+
+
+async def test_a_server_of_another_kind_than_the_url_says(server: Server) -> None:
+    with pytest.raises(StoreUnavailable, match=r"it is no cluster.*Write redis:// instead of redis\+cluster://"):
+        await works(f"redis+cluster://127.0.0.1:{server.port}")
+    with pytest.raises(StoreUnavailable, match="what answers there is no sentinel"):
+        await works(f"redis+sentinel://127.0.0.1:{server.port}/main")
 
 
 async def test_nobody_is_there(own_server: Server) -> None:

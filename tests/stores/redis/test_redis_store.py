@@ -9,14 +9,20 @@ from tests.stores.redis.conftest import Place
 from workfleet.ports.stores import Store
 from workfleet.testing.contracts import (
     Leaks,
+    TestCancelRunning,
     TestDefinitions,
     TestFires,
     TestFleet,
     TestKeys,
+    TestLedger,
     TestLocks,
+    TestNotes,
+    TestOverlapChanged,
     TestPulse,
+    TestQueueOne,
     TestStore,
     TestWaiting,
+    TestWaits,
     clock,
     store,
 )

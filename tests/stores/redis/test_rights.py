@@ -58,6 +58,9 @@ async def test_what_is_heard_and_who_is_named(limited: str, own_server: Server) 
         assert (await other.exam.strangers()).keys() == {"q"}
         findings = await ours.exam.findings()
         assert [each.said for each in findings if each.level == "problem"] == []
+        # Its settings are not to be asked for: nothing is claimed of them.
+        (kept,) = (each.said for each in findings if each.check == "persistence")
+        assert kept.startswith("no append-only file, and it does not tell whether it makes snapshots")
         logged = own_server.ask("ACL", "LOG")
         assert isinstance(logged, list)
         # Only what `doctor` asks and need not know.

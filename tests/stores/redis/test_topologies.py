@@ -11,6 +11,7 @@ from tests.stores.redis.servers import Server, free_port
 from tests.stores.redis.topologies import CLUSTERED, clustered, watched
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
+from workfleet.model.ledger import LedgerKeep, LedgerRow
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import jobs, request
 from workfleet.testing.contracts.schedules import schedule
@@ -108,11 +109,15 @@ async def test_a_cluster(cluster: list[Server], app: str) -> None:
             await store.keys.put_if_absent(str(node.port), b"v", 600_000)
             await store.locks.acquire(str(node.port), "me", 600_000)
             await store.schedules.merge([schedule("a")])
+            row = LedgerRow(id="1", at_ms=await store.now_ms(), schedule="a", outcome="completed")
+            await store.ledger.record([row], LedgerKeep(age_ms=600_000, count=9))
+            assert row in await store.ledger.history("a")
+            assert await store.ledger.prune(600_000) == 0
         finally:
             await store.close()
     held = sorted([str(await asyncio.to_thread(node.ask, "DBSIZE")) for node in cluster])
     assert held[:2] == ["0", "0"]
-    assert int(held[2]) == 3 + 1 + 3 + 3  # values, checked, locks, schedules
+    assert int(held[2]) == 3 + 1 + 3 + 4 + 2  # values, checked, locks, schedules, ledger
 
 
 async def test_the_nodes_are_known_when_the_one_of_the_url_is_gone(cluster: list[Server]) -> None:

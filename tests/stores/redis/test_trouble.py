@@ -30,7 +30,19 @@ S = "redis://h:6379/0"
         ("CLUSTERDOWN Hash slot not served", "the cluster is down (CLUSTERDOWN)"),
         ("BUSY Redis is busy running a script.", "the server is busy with a script of somebody (BUSY)"),
         ("ERR max number of clients reached", "the server has as many clients as it allows"),
-        ("WRONGTYPE Operation against a key", "the server refused a command: WRONGTYPE Operation against a key"),
+        (
+            "ERR ACL failure in script: No permissions to access a key script: on @user_script:71.",
+            "the user lacks a right on the server (NOPERM: No permissions to access a key)",
+        ),
+        (
+            "NOPERM this user has no permissions to run the 'xadd' command",
+            "the user lacks a right on the server (NOPERM: this user has no permissions to run the 'xadd' command)",
+        ),
+        (
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: on @user_script:1439.",
+            "another program has written to a key of a queue (WRONGTYPE)",
+        ),
+        ("ERR syntax error", "the server refused a command: ERR syntax error"),
     ],
 )
 def test_errors_of_the_server(said: str, reason: str) -> None:

@@ -19,7 +19,10 @@ from workfleet.supervision.control import Hello, Lost
 from workfleet.supervision.identity import own_identity
 from workfleet.supervision.insist import insist
 from workfleet.supervision.keeper import Keeper
+from workfleet.supervision.lock_keeper import LockKeeper, LocksElsewhere
+from workfleet.supervision.service import Service, ServiceGroup
 
+from .crash_rows import CrashRows
 from .run import Run
 from .waiting import first
 from .worker import WorkerProcess
@@ -43,6 +46,8 @@ class Custody:
         self._clock, self._publish = clock, publish
         self._id = f"supervisor-{socket.gethostname()}-{os.getpid()}"
         self._store: Store | None = None
+        self._elsewhere: LocksElsewhere | None = None
+        """The locks, where they are in another store."""
         self._opened = asyncio.Event()
 
     @property
@@ -59,7 +64,8 @@ class Custody:
         self._opened.set()
         self._run.changed.set()
         try:
-            await self._keeper(store, hello).serve()
+            keepers = [self._keeper(store, hello), self._lock_keeper(store, hello)]
+            await ServiceGroup("keepers", keepers, clock=self._clock, publish=self._publish).serve()
         finally:
             self._opened.clear()
             self._store = None
@@ -94,27 +100,39 @@ class Custody:
         record = WorkerRecord(id=f"{self._id}-{new_token()[:8]}", identity=own_identity())
         request = TakeOver(record.id, new_token(), hello.lease_ms, workers=(worker.id,))
 
+        rows = CrashRows(self._publish)
+
         async def call() -> None:
             await self._opened.wait()
             store = self._store
             assert store is not None, "it is open while the event is set"
             await store.fleet.register(record)
+            # First the locks, or a job that runs again at once finds its own still taken.
+            await self._free(store, locks)
             await recover(
                 store.jobs,
                 request,
                 how,
                 max_crashes=hello.max_crashes,
                 clock=self._clock,
-                publish=self._publish,
+                publish=rows.publish,
                 given_back=given_back,
             )
-            for lock in locks:
-                await store.locks.release(lock.name, lock.owner)
             await store.fleet.forget(worker.id)
             await store.fleet.forget(record.id)
 
         what = f"taking over the jobs of worker {worker.id}"
         await insist(call, what, timeout_ms=hello.lease_ms, clock=self._clock, publish=self._publish)
+        self._run.recovered(rows.recovered)
+        if hello.ledger is not None and self._store is not None:
+            await rows.write(self._store, hello.ledger, worker=record.id, clock=self._clock)
+
+    async def _free(self, store: Store, locks: list[BoardEntry]) -> None:
+        if self._elsewhere is not None:
+            await self._elsewhere.free(locks)
+            return
+        for lock in locks:
+            await store.locks.release(lock.name, lock.owner)
 
     async def _open(self, hello: Hello) -> Store:
         return await insist(
@@ -127,14 +145,30 @@ class Custody:
 
     def _keeper(self, store: Store, hello: Hello) -> Keeper:
         return Keeper(
-            lambda: [worker.board for worker in self._run.living()],
+            self._boards,
             store.jobs,
-            store.locks,
             lease_ms=hello.lease_ms,
             clock=self._clock,
             publish=self._publish,
             on_lost=self._tell_lost,
         )
+
+    def _lock_keeper(self, store: Store, hello: Hello) -> Service:
+        url = hello.locks
+        if url is None:
+            self._elsewhere = None
+            return LockKeeper(self._boards, store.locks, clock=self._clock, publish=self._publish)
+        self._elsewhere = LocksElsewhere(
+            lambda: self._open_store(url, app=hello.app, clock=self._clock, create=False),
+            self._boards,
+            timeout_ms=hello.lease_ms,
+            clock=self._clock,
+            publish=self._publish,
+        )
+        return self._elsewhere
+
+    def _boards(self) -> list[Board]:
+        return [worker.board for worker in self._run.living()]
 
     def _tell_lost(self, board: Board, entry: BoardEntry) -> None:
         for worker in self._run.living():

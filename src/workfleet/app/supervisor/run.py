@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 from workfleet.app.status import FleetState
+from workfleet.events import JobRecovered
 from workfleet.ports.clock import Clock
-from workfleet.supervision.control import Beat, Bye, Hello
+from workfleet.supervision.control import Beat, Bye, Hello, Recovered
 
 from .options import Summary, SupervisorOptions
 from .worker import WorkerProcess
 
 _DEFAULT_SHUTDOWN_MS = 25_000
 _DRAIN_MARGIN_MS = 2_000
+_UNTOLD_LIMIT = 1_000
 
 
 class Run:
@@ -36,6 +39,7 @@ class Run:
         self.changed = asyncio.Event()
         self._stop_at = 0.0
         self._said: set[str] = set()
+        self._untold: deque[JobRecovered] = deque(maxlen=_UNTOLD_LIMIT)
 
     def greeted(self, hello: Hello) -> None:
         """A worker knows its settings."""
@@ -48,6 +52,7 @@ class Run:
         if not self.stopping.is_set():
             self.state = "ready"
         self.first_ready.set()
+        self._hand_on()
         self.changed.set()
 
     def told_to_stop(self, signal_name: str) -> None:
@@ -83,6 +88,16 @@ class Run:
         self.killed.set()
         for worker in self.living():
             worker.kill("a second signal stopped the fleet at once")
+
+    def recovered(self, runs: Iterable[JobRecovered]) -> None:
+        """Runs of a worker that died were taken over: a worker that works tells the listeners, now or later."""
+        self._untold.extend(runs)
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        worker = next((each for each in self.living() if each.ready and not each.child.exited.done()), None)
+        while worker is not None and self._untold:
+            worker.send(Recovered(run=self._untold.popleft()))
 
     def living(self) -> Iterator[WorkerProcess]:
         return iter(list(self.workers.values()))

@@ -83,6 +83,7 @@ class MetricsRecorder:
             events.ScheduleFired: self._fired,
             events.ScheduleSkipped: self._skipped,
             events.ScheduleMissed: self._missed,
+            events.ScheduleCoalesced: lambda event: self._fire(event.schedule, "coalesced"),
             events.LockAcquired: lambda event: self._lock("acquired"),
             events.LockBusySkipped: lambda event: self._lock("busy"),
             events.LockLostEvent: lambda event: self._lock("lost"),
@@ -148,7 +149,7 @@ class MetricsRecorder:
         self._registry.observe(LATENESS, (("schedule", event.schedule),), event.late_ms / 1000)
 
     def _skipped(self, event: events.ScheduleSkipped) -> None:
-        self._fire(event.schedule, "skipped")
+        self._fire(event.schedule, "skipped", event.count)
 
     def _missed(self, event: events.ScheduleMissed) -> None:
         self._fire(event.schedule, "missed", event.count)

@@ -73,6 +73,10 @@ class Book:
         hold = None if key is None else self.holds.get(key)
         return hold if hold is not None and (hold.until_ms is None or hold.until_ms > self.now()) else None
 
+    def begun(self, key: str | None) -> list[Entry]:
+        """The unfinished jobs of a unique key that were claimed."""
+        return [] if key is None else [entry for entry in self._by_key.get(key, {}).values() if entry.claimed]
+
     def begin(self, entry: Entry) -> None:
         """A job begins its life, or a new one: it takes its key, and is ready, delayed or parked. Wakes."""
         record, now = entry.record, self.now()

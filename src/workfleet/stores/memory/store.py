@@ -12,6 +12,7 @@ from .exam import MemoryExam
 from .fleet import MemoryFleet
 from .jobs import MemoryJobs
 from .keys import MemoryKeys
+from .ledger import MemoryLedger
 from .locks import MemoryLocks
 from .pulse import round_trip, stirring
 from .queues import MemoryQueues
@@ -34,6 +35,7 @@ class MemoryStore:
         self.jobs = MemoryJobs(book)
         self.queues = MemoryQueues(book)
         self.schedules = MemorySchedules(book, wakes)
+        self.ledger = MemoryLedger(clock)
         self.fleet = MemoryFleet(clock)
         self.exam = MemoryExam()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import SSLConnection, parse_url
 
 from workfleet.errors import ConfigError, Problem
 
@@ -15,6 +16,7 @@ _SCHEMES = {
     "redis+sentinel": "redis", "rediss+sentinel": "rediss", "redis+cluster": "redis", "rediss+cluster": "rediss",
 }  # fmt: skip
 _OPTIONS = frozenset({"db", "username", "password", "host", "port", "path", "connection_class"})
+_TLS_OPTIONS = frozenset(name for name in signature(SSLConnection).parameters if name.startswith("ssl_"))
 _SENTINEL_PORT = 26379
 _FORMS = (
     "redis://user:password@host:6379/0, rediss:// for TLS, unix:///path/redis.sock?db=0, redis+cluster://host:6379, or "
@@ -72,9 +74,11 @@ def parse(url: str) -> Address:
         )
         raise _wrong(scheme, reason) from None
     login = {name: options.pop(f"sentinel_{name}", "") for name in ("username", "password")} if is_sentinel else {}
-    unknown = [name for name in options if name not in _OPTIONS and not name.startswith("ssl_")]
+    unknown = [name for name in options if name not in _OPTIONS | _TLS_OPTIONS]
     if unknown:
         raise _wrong(scheme, f"it has options that this store does not know: {', '.join(sorted(unknown))}")
+    if kind != "rediss" and (useless := _TLS_OPTIONS & options.keys()):
+        raise _wrong(scheme, f"it has options of TLS and is without TLS: {', '.join(sorted(useless))}. Write rediss://")
     options.pop("connection_class", None)
     return Address(
         options=options,

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct, structs
 
@@ -31,6 +32,14 @@ class RedisEndpoint(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return "RedisEndpoint(…)"
+
+    def store_url(self) -> str:
+        """The URL of a store there. As redis-py reads it, a database among the options stands above the path's."""
+        if self.database is None:
+            return self.url
+        place, _, query = self.url.partition("?")
+        options = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "db"]
+        return f"{place}?{urlencode([*options, ('db', self.database)], quote_via=quote)}"
 
     def address(self) -> Address:
         """Read the URL. Raises `ConfigError`, also where redis-py is not installed."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, cast
 
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
@@ -50,11 +51,23 @@ def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
         except TimeoutError:
             raise trouble.silent(address.shown, longest) from None
         except (RedisError, OSError, ValueError) as error:
+            _check_files(address)
             raise trouble.unreachable(address.shown, error, *secrets) from None
         finally:
             asked.rotate(-1)
 
     return dial
+
+
+def _check_files(address: Address) -> None:
+    """The files for TLS: where one cannot be read, redis-py does not say which."""
+    for option in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+        if path := address.options.get(option):
+            try:
+                with Path(path).open("rb"):
+                    continue
+            except OSError as error:
+                raise trouble.unreadable(address.shown, option, path, error.strerror or str(error)) from None
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@ works on the queues. Reads only, but for one key that `check` writes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from workfleet.clock import SystemClock
@@ -17,7 +18,15 @@ from .session import Session
 
 _APART_MS = 1_000
 _NEARLY_FULL = 0.9
+_DAMAGED = "Nobody can work on this queue: find out which program has written it, and rename or delete it"
 _FAILOVER = "a failover forgets what was not copied yet: a job may run again, and a slot may fire again"
+
+_TYPES = {
+    "wait": "list", "paused": "list", "active": "list", "delayed": "zset", "prioritized": "zset", "completed": "zset",
+    "failed": "zset", "waiting-children": "zset", "marker": "zset", "stalled": "set", "events": "stream",
+    "meta": "hash",
+}  # fmt: skip
+"""Of the keys of a queue."""
 
 AskPeers = Callable[[], Awaitable[list[QueuePeers]]]
 Check = Callable[[], Awaitable[None]]
@@ -41,7 +50,8 @@ class RedisExam:
             _replication(facts, config),
             Finding("writable", "ok", "a key was written"),
             await self._server_clock(),
-            *await self._others(),
+            # Where a key is damaged, it cannot be asked who else is there.
+            *(await self._damage() or await self._others()),
         ]
 
     async def strangers(self) -> dict[str, tuple[str, ...]]:
@@ -67,6 +77,18 @@ class RedisExam:
             return Finding("clock", "ok", said)
         advice = "Leases, delays and schedules go by the server's clock: let a time service set both"
         return Finding("clock", "warning", said, advice)
+
+    async def _damage(self) -> list[Finding]:
+        """Keys that another program has put in the place of a queue's."""
+        command, layout = self._session.connection.command, self._session.layout
+        queues = sorted(name.decode() for name in await command("HKEYS", layout.app("queues")))
+        places = [(layout.queue(queue, part), kind) for queue in queues for part, kind in _TYPES.items()]
+        found = await asyncio.gather(*(command("TYPE", key) for key, _ in places))
+        return [
+            Finding("keys", "problem", f"{key} is a {said.decode()} and should be a {kind}", _DAMAGED)
+            for (key, kind), said in zip(places, found, strict=True)
+            if said.decode() not in ("none", kind)
+        ]
 
     async def _others(self) -> list[Finding]:
         found, records = list[Finding](), await self._queues.all()
@@ -137,8 +159,10 @@ def _window(facts: dict[str, str], config: dict[str, str | None]) -> Finding:
     save = config["save"]
     if save == "":
         return Finding("persistence", "warning", "nothing is kept: a restart of the server loses every job", advice)
-    every = f" ({save}: seconds and changes)" if save else ""
-    said = f"snapshots only{every}: a crash loses everything since the last one"
+    if save is None:
+        said = "no append-only file, and it does not tell whether it makes snapshots: a crash loses more than a moment"
+        return Finding("persistence", "warning", said, advice)
+    said = f"snapshots only ({save}: seconds and changes): a crash loses everything since the last one"
     return Finding("persistence", "warning", said, advice)
 
 

@@ -79,6 +79,8 @@ _keep_rule = msgspec.json.Decoder(KeepRule)
 _failure = msgspec.json.Decoder(Failure)
 _attempt = msgspec.json.Decoder(Attempt)
 _Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, ValueError)
+_MOST = 2**53
+"""Scripts count exactly up to here."""
 
 
 def asked_of(job: JobRecord) -> dict[str, Any]:
@@ -220,6 +222,7 @@ def record_of(row: Row) -> JobRecord:
     """The record of a row. What cannot be read is left out, and the outcome says `undecodable`."""
     record = _common(row)
     try:
+        _count(record, row[5])
         _complete(record, row[5])
     except _Unreadable as error:
         _mark(record, error)
@@ -229,16 +232,12 @@ def record_of(row: Row) -> JobRecord:
 def fresh_record_of(row: Row, request: ClaimRequest, now_ms: int) -> JobRecord:
     """The record of a row of `parts/batch.lua`: a job of ours that was claimed now, for the first time."""
     queue, job_id, name, payload, created, priority, progress, ours = row
-    created_ms = int(created)
     record = JobRecord(
         id=shown_id(job_id),
         queue=queue.decode(),
         name="?" if name is None else name.decode(errors="backslashreplace"),
         payload=b"null" if payload is None else payload,
         state=JobState.ACTIVE,
-        created_ms=created_ms,
-        due_ms=created_ms,
-        priority=int(priority or 0),
         progress=progress,
         started_ms=now_ms,
         worker=request.worker,
@@ -246,6 +245,9 @@ def fresh_record_of(row: Row, request: ClaimRequest, now_ms: int) -> JobRecord:
         lease_until_ms=now_ms + request.lease_ms,
     )
     try:
+        record.created_ms = record.due_ms = _whole(created)
+        if priority != b"0":
+            record.priority = _whole(priority or 0)
         if name is None or payload is None:
             raise ValueError(f"its {'name' if name is None else 'payload'} is missing")
         _say(record, said := _ours.decode(ours))
@@ -282,32 +284,47 @@ def _mark(record: JobRecord, error: Exception) -> None:
 def _common(row: Row) -> JobRecord:
     """What is plain in a row."""
     queue, job_id, state, token, until, fields = row
-    name, data, _, timestamp, priority, started, finished, progress, result, _, made, crashes, worker, *_ = fields
+    name, data, worker = fields[0], fields[1], fields[12]
     record = JobRecord(
         id=shown_id(job_id),
         queue=queue.decode(),
         name="?" if name is None else name.decode(errors="backslashreplace"),
         payload=b"null" if data is None else data,
         state=_STATES[state],
-        created_ms=int(timestamp),
-        due_ms=int(timestamp),
-        progress=progress,
-        result=result,
+        progress=fields[7],
+        result=fields[8],
     )
-    if priority is not None and priority != b"0":
-        record.priority = int(priority)
-    if started is not None:
-        record.started_ms = int(started)
-    if finished is not None:
-        record.finished_ms = int(finished)
-    if made is not None:
-        record.attempts_made = int(made)
-    if crashes is not None:
-        record.crashes = int(crashes)
     if token is not None:
         record.token, record.lease_until_ms = token.decode(), int(until)
         record.worker = None if worker is None else worker.decode(errors="backslashreplace")
     return record
+
+
+def _whole(said: bytes | int) -> int:
+    try:
+        number = int(said)
+    except ValueError:
+        number = _MOST
+    if -_MOST < number < _MOST:
+        return number
+    raise ValueError("one of its numbers is none")
+
+
+def _count(record: JobRecord, fields: Sequence[bytes | None]) -> None:
+    """What is a number in a row."""
+    timestamp, priority, started, finished = fields[3:7]
+    made, crashes = fields[10:12]
+    record.created_ms = record.due_ms = _whole(timestamp or b"")
+    if priority is not None and priority != b"0":
+        record.priority = _whole(priority)
+    if started is not None:
+        record.started_ms = _whole(started)
+    if finished is not None:
+        record.finished_ms = _whole(finished)
+    if made is not None:
+        record.attempts_made = _whole(made)
+    if crashes is not None:
+        record.crashes = _whole(crashes)
 
 
 def _complete(record: JobRecord, fields: Sequence[bytes | None]) -> None:

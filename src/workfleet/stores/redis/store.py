@@ -19,6 +19,7 @@ from .fleet import RedisFleet
 from .jobs import RedisJobs
 from .keys import RedisKeys
 from .layout import Layout
+from .ledger import RedisLedger
 from .listening import Listener
 from .locks import RedisLocks
 from .markers import BLOCK_S, Markers
@@ -47,6 +48,7 @@ class RedisStore:
         self.jobs = RedisJobs(session)
         self.queues = RedisQueues(session)
         self.schedules = RedisSchedules(session)
+        self.ledger = RedisLedger(session)
         self.locks = RedisLocks(session)
         self.keys = RedisKeys(session)
         self.fleet = RedisFleet(session)

@@ -13,6 +13,7 @@ NOSCRIPT = "NOSCRIPT"
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _WITH_TLS = ("rediss", "valkeys")
 _SAY_CLUSTER = "Write redis+cluster:// instead of redis://"
+_LOGIN = "the store's URL, or REDIS_USER and REDIS_PASSWORD"
 _MEANS = {
     "READONLY": ("the server is a read-only replica", "It is asked again until it, or another one, is the primary"),
     "OOM": (
@@ -29,16 +30,24 @@ _MEANS = {
     "NOREPLICAS": ("the server has too few replicas in reach and refuses to write", "It is asked again"),
     "BUSY": ("the server is busy with a script of somebody", "It is asked again; SCRIPT KILL on the server ends it"),
     "UNBLOCKED": ("the server became a replica", "It is asked again"),
-    "NOAUTH": ("the server wants a password", "Check the user and the password in the store's URL"),
-    "WRONGPASS": ("the server refuses the user or the password", "Check them in the store's URL"),
+    "NOAUTH": ("the server wants a password", f"Check the user and the password in {_LOGIN}"),
+    "WRONGPASS": ("the server refuses the user or the password", f"Check them in {_LOGIN}"),
+    "WRONGTYPE": ("another program has written to a key of a queue", "`workfleet doctor` names the key"),
     "NOPERM": (
         "the user lacks a right on the server",
         "Give its access list what the documentation of the store names",
     ),
 }
+_MISTAKEN = {
+    "DB index": ("the server has no such database", "Correct the number at the end of the store's URL"),
+    "cluster support disabled": ("it is no cluster", "Write redis:// instead of redis+cluster://"),
+    "unknown command 'SENTINEL'": ("what answers there is no sentinel", "Give the sentinels' port, mostly 26379"),
+}
+"""What a server says of a URL that means another one."""
 _MOVING = frozenset({"ASK", "TRYAGAIN"})
 _MOVED = ("the keys of this app are at another node of the cluster", "It is looked up again")
 _BEING_MOVED = ("the cluster is moving the keys of this app to another node", "It is asked again until they are there")
+_NO_RIGHT = re.compile(r"(?:NOPERM|ACL failure in script:) (?:ACL failure in script: )?(.*?)(?: script: .*)?$")
 _FOREIGN = "Script attempted to access a non local key"
 _CODES = {
     "NoPermissionError": "NOPERM", "BusyLoadingError": "LOADING", "MasterDownError": "MASTERDOWN",
@@ -49,14 +58,16 @@ _GONE = frozenset({"READONLY", "UNBLOCKED", "NOAUTH", "MASTERDOWN", "MOVED", "AS
 """After these another server may be the right one: the connection is made anew."""
 
 
-_PASSING = frozenset("LOADING MASTERDOWN CLUSTERDOWN TRYAGAIN READONLY UNBLOCKED BUSY NOREPLICAS".split())
-"""These end by themselves."""
+_PASSING = frozenset("LOADING MASTERDOWN CLUSTERDOWN TRYAGAIN READONLY UNBLOCKED BUSY NOREPLICAS OOM MISCONF".split())
+"""These end by themselves, or when somebody makes room: nothing of ours has to change."""
 
 
 def code_of(said: str) -> str:
     """The code at the front of a server's error, or within that of a script."""
     if _FOREIGN in said:
         return "TRYAGAIN"
+    if "ACL failure in script" in said:
+        return "NOPERM"
     found = _WRAPPED.search(said)
     return found[1] if found else said.partition(" ")[0]
 
@@ -74,7 +85,9 @@ def refused(store: str, said: str) -> StoreUnavailable:
         return StoreUnavailable(store, f"{reason} ({code})", advice, passing=code in _PASSING)
     if code in _MEANS:
         reason, advice = _MEANS[code]
-        return StoreUnavailable(store, f"{reason} ({code})", advice, passing=code in _PASSING)
+        which = _NO_RIGHT.search(said) if code == "NOPERM" else None
+        told = f"{code}: {which[1].rstrip('.')}" if which else code
+        return StoreUnavailable(store, f"{reason} ({told})", advice, passing=code in _PASSING)
     if "max number of clients" in said:
         return StoreUnavailable(
             store, "the server has as many clients as it allows", "Raise its maxclients", passing=True
@@ -110,6 +123,10 @@ def unreachable(store: str, error: Exception, *secrets: str | None) -> StoreUnav
         return refused(store, f"{code} {said}")
     if code_of(said) in _MEANS or "max number of clients" in said:
         return refused(store, said)
+    for words, (reason, advice) in _MISTAKEN.items():
+        if words in said:
+            # A sentinel may be the only wrong one of several, and another is asked next.
+            return StoreUnavailable(store, f"{reason} ({said})", advice, passing="sentinel" in reason)
     if _UNTRUSTED in said:
         advice = "Name its authority in the URL: ?ssl_ca_certs=/path/ca.pem"
         return StoreUnavailable(store, f"its certificate is not trusted ({said})", advice)
@@ -119,9 +136,15 @@ def unreachable(store: str, error: Exception, *secrets: str | None) -> StoreUnav
     return StoreUnavailable(store, f"it cannot be reached ({said})", advice, passing=True)
 
 
-def _code_in_handshake(error: Exception) -> str:
-    """redis-py turns the codes of the handshake into exceptions of its own, and knows more than one way to refuse."""
+def unreadable(store: str, option: str, path: str, why: str) -> StoreUnavailable:
+    """A file that the URL names for TLS cannot be read."""
+    return StoreUnavailable(store, f"its {option}, {path}, cannot be read ({why})", "Correct it in the store's URL")
+
+
+def _code_in_handshake(error: BaseException) -> str:
+    """redis-py turns the codes of the handshake into exceptions of its own, and knows more than one way to refuse.
+    At a unix socket they are causes of others."""
     kind = type(error).__name__
     if kind in ("AuthenticationError", "AuthenticationWrongNumberOfArgsError"):
         return "NOAUTH" if getattr(error, "status_code", None) == "NOAUTH" else "WRONGPASS"
-    return _CODES.get(kind, "")
+    return _CODES.get(kind) or (_code_in_handshake(error.__cause__) if error.__cause__ is not None else "")

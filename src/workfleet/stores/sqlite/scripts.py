@@ -230,3 +230,35 @@ ALTER TABLE wf_worker ADD COLUMN active INTEGER NOT NULL DEFAULT 0;
 INSERT INTO wf_meta VALUES ('compatible', 2);
 """
 """Its indexes replace those of the first, so no program that knows only version 1 can work with it."""
+
+THIRD = """
+CREATE TABLE wf_ledger (             -- what became of the runs of schedules; needs neither the job nor the schedule
+  app TEXT NOT NULL,
+  schedule TEXT NOT NULL,
+  at_ms INTEGER NOT NULL,            -- the end of the attempt, or when it was decided that there is none
+  id TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  slot_ms INTEGER,
+  job_id TEXT,
+  attempt INTEGER,                   -- NULL: there was no run
+  started_ms INTEGER,
+  worker TEXT NOT NULL,
+  error TEXT,
+  slots INTEGER NOT NULL,            -- how many slots the row is about
+  PRIMARY KEY (app, schedule, at_ms, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX wf_ledger_at ON wf_ledger (app, at_ms);
+"""
+"""Only adds to the second, so programs that know version 2 go on with it."""
+
+FOURTH = """
+ALTER TABLE wf_schedule ADD COLUMN held_slot_ms INTEGER;      -- the slot that is held back, and until when: for its
+ALTER TABLE wf_schedule ADD COLUMN held_until_ms INTEGER;     -- jitter, or while a process has it
+ALTER TABLE wf_schedule ADD COLUMN fires_ms INTEGER GENERATED ALWAYS AS (  -- when it is to be handed out, while live
+    CASE WHEN enabled = 0 OR paused != 0 OR orphaned != 0 THEN NULL
+      WHEN held_slot_ms = next_due_ms THEN max(held_until_ms, next_due_ms)
+      ELSE next_due_ms END) VIRTUAL;
+ALTER TABLE wf_schedule ADD COLUMN account BLOB;         -- JSON: what became of slots that were not simply fired
+CREATE INDEX wf_schedule_fires ON wf_schedule (app, fires_ms, name) WHERE fires_ms IS NOT NULL;
+"""
+"""Computed from what older programs write, so those that know version 2 go on with it."""

@@ -14,6 +14,7 @@ from .jobs import SqliteJobs
 from .keys import SqliteKeys
 from .lane import Step
 from .lanes import Lanes
+from .ledger import SqliteLedger
 from .locks import SqliteLocks
 from .pulse import take_pulse
 from .queues import SqliteQueues
@@ -36,6 +37,7 @@ class SqliteStore:
         self.jobs = SqliteJobs(app, lanes)
         self.queues = SqliteQueues(app, lanes)
         self.schedules = SqliteSchedules(app, lanes)
+        self.ledger = SqliteLedger(app, lanes)
         self.locks = SqliteLocks(app, lanes)
         self.keys = SqliteKeys(app, lanes)
         self.fleet = SqliteFleet(app, lanes)

@@ -21,8 +21,9 @@ from __future__ import annotations
 import pytest
 
 _MODULES = """
-cancelling claim enqueue exclusive groups harness histories keeping keys listing locks machine operating pulse queues
-rates reading repeats replacing retention schedules settle shares takeover unique waiting whole
+cancelling claim enqueue exclusive groups handing harness histories keeping keys ledger listing locks machine
+operating overlap pulse queues rates reading repeats replacing retention schedules settle shares takeover unique
+waiting whole
 """
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))
 
@@ -31,12 +32,15 @@ from .claim import TestClaim, TestRenew
 from .enqueue import TestEnqueue, TestUniqueKeys
 from .exclusive import TestExclusive
 from .groups import TestGroupLimits, TestGroups
+from .handing import TestDueSchedules
 from .harness import Leaks, ManualClock, Opener, clock, leaks, store
 from .keeping import TestPrune, TestRetry
 from .keys import TestKeys
+from .ledger import TestLedger
 from .listing import TestListing
 from .locks import TestLocks
 from .operating import TestDelete, TestPromote, TestPurge
+from .overlap import TestCancelRunning, TestNotes, TestOverlapChanged, TestQueueOne, TestWaits
 from .pulse import TestPulse
 from .queues import TestConcurrency, TestPausing, TestQueues
 from .rates import TestRates
@@ -57,12 +61,14 @@ __all__ = [
     "ManualClock",
     "Opener",
     "TestCancel",
+    "TestCancelRunning",
     "TestClaim",
     "TestConcurrency",
     "TestCounts",
     "TestDebounce",
     "TestDefinitions",
     "TestDelete",
+    "TestDueSchedules",
     "TestEnqueue",
     "TestExclusive",
     "TestExpiry",
@@ -73,13 +79,17 @@ __all__ = [
     "TestKeep",
     "TestKeys",
     "TestKeysUnderRace",
+    "TestLedger",
     "TestListing",
     "TestLocks",
+    "TestNotes",
+    "TestOverlapChanged",
     "TestPausing",
     "TestPromote",
     "TestPrune",
     "TestPulse",
     "TestPurge",
+    "TestQueueOne",
     "TestQueues",
     "TestRates",
     "TestReading",
@@ -98,6 +108,7 @@ __all__ = [
     "TestUntilStarted",
     "TestWaitForCancels",
     "TestWaiting",
+    "TestWaits",
     "clock",
     "leaks",
     "store",

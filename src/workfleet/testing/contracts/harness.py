@@ -70,7 +70,8 @@ none of these:
 - starts noted for a rate, later than its window, or where no rate is set;
 - expired keys and locks;
 - notes about a schedule that is gone.
-Queues, with what was said of them, stay; workers stay until they are forgotten."""
+Queues, with what was said of them, stay; workers stay until they are forgotten, and rows of the ledger until they are
+pruned by their own rule."""
 
 
 @pytest.fixture

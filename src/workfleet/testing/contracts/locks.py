@@ -73,6 +73,46 @@ class TestLocks:
         await clock.advance(1_000)
         assert await store.locks.renew("l", "me", 1_000) is None
 
+    async def test_who_has_lost_a_lock_can_neither_renew_nor_release_it(self, store: Store, clock: ManualClock) -> None:
+        first = await grant(store, "l", "me")
+        await clock.advance(1_000)
+        second = await grant(store, "l", "you")
+        assert second.fence > first.fence
+        assert await store.locks.renew("l", "me", 60_000) is None
+        assert not await store.locks.release("l", "me")
+        assert await store.locks.held() == [second]
+        assert await store.locks.release("l", "you")
+        # Free or not, what was lost does not come back under its old fence.
+        assert await store.locks.renew("l", "me", 60_000) is None
+        assert (await grant(store, "l", "me")).fence > second.fence
+
+    async def test_a_renewal_can_shorten_and_counts_from_now(self, store: Store, clock: ManualClock) -> None:
+        await grant(store, "l", "me", ttl_ms=60_000)
+        await clock.advance(10)
+        assert await store.locks.renew("l", "me", 100) is not None
+        await clock.advance(99)
+        assert await store.locks.acquire("l", "you", 1_000) == LockHeld("l", "me", await store.now_ms() + 1)
+        await clock.advance(1)
+        await grant(store, "l", "you")
+
+    async def test_names_and_owners_may_be_any_text(self, store: Store) -> None:
+        odd = ["a\nb", "ü:*?[x]", "{tag}", "x" * 300, "\\ '\";--"]
+        grants = [await grant(store, name, f"owner of {name}") for name in odd]
+        assert await store.locks.held() == sorted(grants, key=lambda one: one.name)
+        for name in odd:
+            assert isinstance(await store.locks.acquire(name, "another", 1_000), LockHeld)
+            assert await store.locks.release(name, f"owner of {name}")
+        assert await store.locks.held() == []
+
+    async def test_apps_that_share_a_store_do_not_meet(self, store: Store, opener: Opener, clock: ManualClock) -> None:
+        other = await opener("another", clock)
+        ours = await grant(store, "l", "me")
+        await grant(other, "l", "me too")
+        assert await store.locks.held() == [ours]
+        assert await other.locks.release("l", None)
+        assert await store.locks.held() == [ours]
+        await other.close()
+
     async def test_release_frees_what_its_owner_or_an_operator_names(self, store: Store, clock: ManualClock) -> None:
         await grant(store, "l", "me")
         assert not await store.locks.release("l", "you")

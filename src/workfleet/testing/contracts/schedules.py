@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -32,7 +33,15 @@ def fire(name: str, slot_ms: int = SLOT, job_id: str | None = None, **said: Any)
 
 
 async def only(store: Store, name: str) -> ScheduleRecord:
-    return next(record for record in await store.schedules.all() if record.name == name)
+    (record,) = await store.schedules.get([name])
+    assert record is not None
+    return record
+
+
+async def merged(store: Store, defined: Iterable[ScheduleRecord]) -> list[ScheduleRecord]:
+    """Merge, and give all that are there then."""
+    await store.schedules.merge(defined)
+    return await store.schedules.all()
 
 
 @pytest.mark.asyncio
@@ -43,7 +52,7 @@ class TestDefinitions:
             job=job("t", payload=b'{"a":1}', tags=("t",), metadata={"k": "v"}),
         )  # fmt: skip
         plain = schedule("a")
-        assert await store.schedules.merge([full, plain]) == [plain, full]
+        assert await merged(store, [full, plain]) == [plain, full]
         assert await store.schedules.all() == [plain, full]
 
     async def test_unchanged_ones_keep_all(self, store: Store) -> None:
@@ -51,7 +60,7 @@ class TestDefinitions:
         await store.schedules.fire([fire("a")])
         await store.schedules.set_paused("a", paused=True)
         before = await store.schedules.all()
-        assert await store.schedules.merge([schedule("a", next_due_ms=SLOT + 7)]) == before
+        assert await merged(store, [schedule("a", next_due_ms=SLOT + 7)]) == before
         assert (before[0].next_due_ms, before[0].fired, before[0].paused) == (NEXT, 1, True)
 
     async def test_changed_ones_are_replaced_but_keep_what_happened(self, store: Store, clock: ManualClock) -> None:
@@ -59,7 +68,7 @@ class TestDefinitions:
         await store.schedules.fire([fire("a", missed=3)])
         await store.schedules.set_paused("a", paused=True)
         changed = schedule("a", fingerprint="f2", timing=Every(90_000), description="new", next_due_ms=SLOT + 5)
-        (record,) = await store.schedules.merge([changed])
+        (record,) = await merged(store, [changed])
         assert (record.timing, record.description, record.fingerprint) == (Every(90_000), "new", "f2")
         assert (record.next_due_ms, record.paused) == (SLOT + 5, True)
         assert (record.fired, record.skipped, record.missed_count) == (1, 0, 3)
@@ -69,17 +78,51 @@ class TestDefinitions:
     async def test_what_code_no_longer_defines_is_orphaned_until_it_is_back(self, store: Store) -> None:
         await store.schedules.merge([schedule("a"), schedule("b")])
         await store.schedules.put(schedule("runtime", from_code=False), replace=False)
-        gone = await store.schedules.merge([schedule("b")])
+        gone = await merged(store, [schedule("b")])
         assert [(record.name, record.orphaned) for record in gone] == [("a", True), ("b", False), ("runtime", False)]
-        back = await store.schedules.merge([schedule("a", next_due_ms=1)])
+        back = await merged(store, [schedule("a", next_due_ms=1)])
         assert [(record.name, record.orphaned) for record in back] == [("a", False), ("b", True), ("runtime", False)]
         assert back[0].next_due_ms == SLOT
-        changed = await store.schedules.merge([schedule("a"), schedule("b", fingerprint="f2", next_due_ms=1)])
+        changed = await merged(store, [schedule("a"), schedule("b", fingerprint="f2", next_due_ms=1)])
         assert [(record.orphaned, record.next_due_ms) for record in changed[:2]] == [(False, SLOT), (False, 1)]
+
+    async def test_a_merge_names_the_orphaned(self, store: Store) -> None:
+        assert await store.schedules.merge([schedule("c"), schedule("a"), schedule("b")]) == []
+        await store.schedules.put(schedule("runtime", from_code=False), replace=False)
+        assert await store.schedules.merge([schedule("b")]) == ["a", "c"]
+        assert await store.schedules.merge(iter([schedule("b"), schedule("c")])) == ["a"]
+        assert await store.schedules.merge([]) == ["a", "b", "c"]
+
+    async def test_thousands_are_merged(self, store: Store) -> None:
+        defined = [schedule(f"s{number:04}") for number in range(2_000)]
+        await store.schedules.put(schedule("runtime", from_code=False), replace=False)
+        assert await store.schedules.merge(iter(defined)) == []
+        assert await store.schedules.all() == [schedule("runtime", from_code=False), *defined]
+        assert await store.schedules.merge(defined[:10]) == [each.name for each in defined[10:]]
+
+    async def test_get_gives_what_is_there(self, store: Store) -> None:
+        await store.schedules.merge([schedule("a"), schedule("b", description="d")])
+        assert await store.schedules.get(["b", "nobody", "a"]) == [schedule("b", description="d"), None, schedule("a")]
+        assert await store.schedules.get([]) == []
+
+    async def test_pages_give_every_one(self, store: Store) -> None:
+        defined = [schedule(f"s{number:03}") for number in range(700)]
+        await store.schedules.merge(defined)
+        found, pages, after = dict[str, ScheduleRecord](), 0, ""
+        while after or not pages:
+            records, after = await store.schedules.page(after, 50)
+            found |= {record.name: record for record in records}
+            pages += 1
+        assert [found[name] for name in sorted(found)] == defined
+        assert 7 <= pages <= 15
+        await store.schedules.merge([])
+        for record in defined:
+            await store.schedules.remove(record.name)
+        assert await store.schedules.page("", 50) == ([], "")
 
     async def test_code_takes_over_a_run_time_schedule(self, store: Store) -> None:
         await store.schedules.put(schedule("a", from_code=False, description="old"), replace=False)
-        (record,) = await store.schedules.merge([schedule("a", description="new")])
+        (record,) = await merged(store, [schedule("a", description="new")])
         assert (record.from_code, record.description) == (True, "new")
 
     async def test_put_adds_and_replaces_only_when_told(self, store: Store) -> None:
@@ -174,7 +217,7 @@ class TestFires:
 
     async def test_a_fire_without_a_job_counts_as_skipped_when_it_says_so(self, store: Store) -> None:
         await store.schedules.merge([schedule("a")])
-        assert await store.schedules.fire([fire("a", job=None, skipped=True)]) == [Fired("skipped")]
+        assert await store.schedules.fire([fire("a", job=None, skipped=1)]) == [Fired("skipped")]
         record = await only(store, "a")
         assert (record.next_due_ms, record.last_slot_ms, record.last_outcome) == (NEXT, SLOT, "skipped")
         assert (record.fired, record.skipped, record.missed_count) == (0, 1, 0)
@@ -183,16 +226,16 @@ class TestFires:
     async def test_unless_running_skips_until_the_last_run_is_settled(self, store: Store) -> None:
         await store.schedules.merge([schedule("a")])
         first = f"a-{SLOT}"
-        await store.schedules.fire([fire("a", unless_running=True)])
-        assert await store.schedules.fire([fire("a", NEXT, unless_running=True)]) == [Fired("skipped", first)]
+        await store.schedules.fire([fire("a", overlap="skip")])
+        assert await store.schedules.fire([fire("a", NEXT, overlap="skip")]) == [Fired("skipped", first)]
         (run,) = await claim(store)
         third, fourth = NEXT + 60_000, NEXT + 120_000
-        assert await store.schedules.fire([fire("a", third, unless_running=True)]) == [Fired("skipped", first)]
+        assert await store.schedules.fire([fire("a", third, overlap="skip")]) == [Fired("skipped", first)]
         record = await only(store, "a")
         assert (record.fired, record.skipped, record.last_outcome) == (1, 2, "skipped")
         assert (record.last_slot_ms, record.last_job_id, record.next_due_ms) == (third, first, fourth)
         await store.jobs.settle([ended(run)])
-        assert await store.schedules.fire([fire("a", fourth, unless_running=True)]) == [Fired("fired")]
+        assert await store.schedules.fire([fire("a", fourth, overlap="skip")]) == [Fired("fired")]
 
     async def test_without_it_runs_may_overlap(self, store: Store) -> None:
         await store.schedules.merge([schedule("a")])
@@ -201,10 +244,10 @@ class TestFires:
 
     async def test_a_last_run_that_was_pruned_is_over(self, store: Store, clock: ManualClock) -> None:
         await store.schedules.merge([schedule("a")])
-        await store.schedules.fire([fire("a", unless_running=True)])
+        await store.schedules.fire([fire("a", overlap="skip")])
         await store.jobs.settle([ended(run) for run in await claim(store)])
         await store.jobs.prune([PruneRule(JobState.COMPLETED, count=0)])
-        assert await store.schedules.fire([fire("a", NEXT, unless_running=True)]) == [Fired("fired")]
+        assert await store.schedules.fire([fire("a", NEXT, overlap="skip")]) == [Fired("fired")]
 
     async def test_an_unfinished_job_with_the_runs_unique_key_skips(self, store: Store) -> None:
         await store.schedules.merge([schedule("a")])

@@ -24,7 +24,7 @@ for _, name in ipairs(names) do
       for _, entry in ipairs(entries) do
         local n = #found
         found[n + 1], found[n + 2] = name, entry[1]
-        found[n + 3] = tonumber(call('HGET', q.p .. entry[1], 'timestamp')) or 0
+        found[n + 3] = whole(fields_of(q.p .. entry[1], 'timestamp')[1]) or 0
       end
       left = left - looked
       if looked == most then return { found, { name, p, at + looked - OVERLAP } } end

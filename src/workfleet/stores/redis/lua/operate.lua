@@ -1,26 +1,10 @@
--- include: parts/ending.lua
+-- include: parts/cancelling.lua
 -- include: parts/scheduler.lua
 -- What an operator does to jobs. Asked: what (cancel, retry, promote, delete), ids; for cancel: failure (JSON), reason.
 -- Returns an answer for each id (cancel: a word; else 1 or 0), and the topics that woke.
-local FINISHED = { completed = true, failed = true }
 local operations = {}
 
-function operations.cancel(job)
-  if not job then return 'missing' end
-  local state, grouped = state_of(job)
-  if FINISHED[state] then return 'finished' end
-  if state == 'active' then
-    job.wf.cancel = true
-    save(job)
-    wf_wake('cancels')
-    return 'asked'
-  end
-  take_out(job, state, grouped)
-  job.wf.code, job.wf.failure = 'cancelled', asked.failure
-  finish(job, 'failed', asked.reason, 'failedReason', asked.reason)
-  event(job.q, 'failed', job.id, 'failedReason', asked.reason, 'prev', state)
-  return 'cancelled'
-end
+function operations.cancel(job) return cancel(job, asked.failure, asked.reason) end
 
 function operations.retry(job)
   if not job or state_of(job) ~= 'failed' then return 0 end

@@ -30,7 +30,7 @@ local function in_order(q, page)
   end
   if not tied then return page end
   for _, entry in ipairs(entries) do
-    entry[3] = tonumber(string.match(call('HGET', q.p .. entry[1], 'wf') or '', '"n":(%d+)')) or 0
+    entry[3] = tonumber(string.match(fields_of(q.p .. entry[1], 'wf')[1] or '', '"n":(%d+)')) or 0
   end
   table.sort(entries, function(one, other)
     if one[2] ~= other[2] then return tonumber(one[2]) < tonumber(other[2]) end

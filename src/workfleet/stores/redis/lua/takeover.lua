@@ -14,7 +14,13 @@ for name in pairs(known_queues()) do
     if not till and not asked.workers and call('EXISTS', q.p .. id .. ':lock') == 0 then till = 0 end
     if till and (asked.workers and dead[holder] or not asked.workers and till <= now) then
       local job = load(q, id)
-      if job then orphans[#orphans + 1] = { q = q, id = id, till = till, n = job.wf.n or 0, group = job.group } end
+      if job then orphans[#orphans + 1] = { q = q, id = id, till = till, n = job.wf.n or 0, group = job.group }
+      else
+        -- Somebody has deleted its hash: it would hold a slot for ever.
+        call('LREM', q.active, 0, id)
+        unlock(q, id)
+        free_slot(q, '')
+      end
     end
   end
 end

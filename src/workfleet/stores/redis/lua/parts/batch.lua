@@ -59,7 +59,7 @@ end
 
 -- What `settle` takes, of an item of `complete_many` that is not like most.
 local function settlement(q, id, token, result, ended)
-  local f = call('HMGET', q.p .. id, 'processedOn', 'pb')
+  local f = fields_of(q.p .. id, 'processedOn', 'pb')
   local run = {
     number = 1, outcome = 'completed', started_ms = tonumber(f[1]) or tonumber(ended), ended_ms = tonumber(ended),
     worker = f[2] or nil,
@@ -95,7 +95,7 @@ local function complete_many(list)
   if not parents then
     for i, id in ipairs(ids) do
       if tokens[i] == token and not ready[id] then
-        local f = call('HMGET', q.p .. id, 'wf', 'parentKey')
+        local f = fields_of(q.p .. id, 'wf', 'parentKey')
         if f[1] and not f[2] then able[#able + 1], ready[id] = id, true end
       end
     end
@@ -143,7 +143,7 @@ end
 local function next_fresh(q, most)
   local ids, found, rows = call('RPOP', q.wait, most) or {}, {}, {}
   for i, id in ipairs(ids) do
-    local f = call('HMGET', q.p .. id, unpack(FRESH))
+    local f = fields_of(q.p .. id, unpack(FRESH))
     if not is_fresh(f) then
       local back = {}
       for j = #ids, i, -1 do back[#back + 1] = ids[j] end

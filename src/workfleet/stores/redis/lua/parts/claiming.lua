@@ -146,7 +146,7 @@ end
 -- A job runs from now on. Returns its row, false where there is no such job (any more).
 local function start(q, id)
   local key = q.p .. id
-  local fields = call('HMGET', key, unpack(SHOWN))
+  local fields = fields_of(key, unpack(SHOWN))
   if not fields[4] then
     call('LREM', q.active, 1, id)
     return false
@@ -163,7 +163,7 @@ local function start(q, id)
     if job and job.wf.key then start_key(job) end
   end
   local group = text and string.find(text, '"group":', 1, true) and opened(text).group or ''
-  local runs = (tonumber(fields[15]) or 0) + 1
+  local runs = (whole(fields[15]) or 0) + 1
   -- One that only fails takes nothing of a rate.
   if not fields[16] then
     note_start(q, WHOLE)

@@ -14,7 +14,21 @@ local SHOWN = {
 
 local TYPES = {
   n = 'number', due = 'number', group = 'string', key = 'string', rule = 'string', history = 'table', by = 'table',
+  keepc = 'string', keepf = 'string', exp = 'number', after = 'number',
 }
+
+-- What somebody else has written may be anything.
+local function whole(said)
+  local number = tonumber(said)
+  return number and math.abs(number) < FAR and math.floor(number) == number and number or nil
+end
+
+-- Fields of a job. A key that is no hash is no job.
+local function fields_of(key, ...)
+  local f = redis.pcall('HMGET', key, ...)
+  if not f.err then return f end
+  return string.find(f.err, 'WRONGTYPE', 1, true) and {} or call('HMGET', key, ...)
+end
 local function opened(text)
   local fine, wf = pcall(cjson.decode, text or '{"v":1}')
   if not fine or type(wf) ~= 'table' then return { v = 1 }, true end
@@ -27,13 +41,13 @@ end
 -- A job, nil where there is none. `broken`: its `wf` cannot be read, and is left as it is.
 local function load(q, id)
   local key = q.p .. id
-  local f = call('HMGET', key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'atm', 'opts',
+  local f = fields_of(key, 'timestamp', 'priority', 'processedOn', 'finishedOn', 'wf', 'deid', 'atm', 'opts',
     'parentKey')
   if not f[1] then return nil end
   local wf, broken = opened(f[5])
   local lifo = wf.lifo or (not wf.n and f[8] and string.find(f[8], '"lifo":true', 1, true) ~= nil)
   return {
-    q = q, id = id, key = key, created = tonumber(f[1]), priority = tonumber(f[2]) or 0, started = f[3],
+    q = q, id = id, key = key, created = whole(f[1]) or 0, priority = whole(f[2]) or 0, started = f[3],
     finished = f[4], deid = f[6], settled = f[7], parent = f[9], wf = wf, broken = broken, lifo = lifo, group = wf.group or '',
   }
 end
@@ -148,7 +162,7 @@ end
 
 -- What the caller reads of a job: queue, id, state, token, lease end, then SHOWN.
 local function row(q, id)
-  local fields = call('HMGET', q.p .. id, unpack(SHOWN))
+  local fields = fields_of(q.p .. id, unpack(SHOWN))
   if not fields[4] then return false end
   local wf = opened(fields[14])
   local state = state_of({

@@ -1,0 +1,43 @@
+"""A fleet that was stopped for an hour: exactly these slots run, and exactly so many are missed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.schedules import outages
+from tests.schedules.rig import NOON, Process
+from workfleet.stores.open import open_store
+from workfleet.testing.clock import TestClock
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def process(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Process]:
+    url = "memory://" if request.param == "memory" else f"sqlite://{tmp_path}/store.db"
+    clock = TestClock(NOON)
+    store = await open_store(url, app="shop", clock=clock, create=True)
+    yield Process(store, clock)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("missed", "slots", "count"), outages.POLICIES, ids=[str(each[0]) for each in outages.POLICIES]
+)
+async def test_an_hour(process: Process, missed: Any, slots: list[int], count: int) -> None:
+    await outages.an_hour(process, missed, slots, count)
+
+
+async def test_skip_runs_nothing_that_is_late(process: Process) -> None:
+    await outages.an_hour_without_the_grace(process)
+
+
+async def test_a_run_that_died_is_waited_for(process: Process) -> None:
+    await outages.an_hour_with_a_run_that_died(process)
+
+
+async def test_another_process_goes_on_with_the_next_slot(process: Process) -> None:
+    await outages.a_takeover_in_the_middle(process, Process(process.store, process.clock))

@@ -1,0 +1,140 @@
+"""A stored job that somebody has damaged ends as one that cannot be read; it stops nobody else's work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.stores.redis.servers import Server
+from workfleet.clock import SystemClock
+from workfleet.model.jobs import FINISHED, JobRecord, JobState
+from workfleet.model.limits import QueueLimits
+from workfleet.ports.stores import JobQuery, TakeOver
+from workfleet.stores.redis.store import RedisStore
+from workfleet.testing.contracts.harness import claim, finish, ids, job, jobs, state, stored
+
+FIELDS = (
+    "name data opts timestamp delay priority processedOn finishedOn atm ats stc wf wfd progress parentKey parent deid "
+    "stacktrace defa pb rjk nrjid"
+).split()
+VALUES = [
+    "", "abc", "-1", "1e400", "99999999999999999999", "nan", "{", "[]", "[[]]", "null", "7", '"x"', '{"a":[1]}',
+    '{"v":1,"n":1,"keepc":7,"keepf":[],"due":"x","by":[[1]],"history":[1],"exp":"x","hk":[],"spec":"{","key":"k"}',
+    '{"v":1,"n":1e300,"due":1e300}', '{"attempts":"many","backoff":{"type":7},"removeOnComplete":[]}',
+]  # fmt: skip
+
+
+@pytest_asyncio.fixture
+async def store(server: Server) -> AsyncIterator[RedisStore]:
+    opened = await RedisStore.open(server.url, app="shop", clock=SystemClock())
+    yield opened
+    await opened.close()
+
+
+async def looked_at(store: RedisStore, job_id: str) -> None:
+    """Everybody who looks at jobs can."""
+    assert job_id in ids(await store.jobs.find(JobQuery(queue="q", text=""))).split()
+    await store.jobs.get([job_id])
+    await store.jobs.children(job_id)
+    await store.jobs.counts()
+    await store.jobs.next_due_ms(["q"])
+
+
+async def run_all(store: RedisStore) -> set[str]:
+    """Claim and complete until there is no more. Who was given out."""
+    given: set[str] = set()
+    while taken := await claim(store, 10):
+        given |= {each.id for each in taken}
+        await finish(store, taken)
+    return given
+
+
+async def operated(store: RedisStore, server: Server, job_id: str) -> None:
+    """What an operator and the pruning do to it; in the end it is gone."""
+    await store.jobs.retry([job_id])
+    await store.jobs.promote([job_id])
+    await store.jobs.cancel([job_id])
+    await run_all(store)
+    await store.jobs.prune([])
+    if job_id:
+        await store.jobs.delete([job_id])
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("kind", ["waiting", "delayed", "prioritized", "grouped", "Node's"])
+async def test_a_damaged_field(kind: str, value: str, store: RedisStore, server: Server) -> None:
+    said = {"delayed": {"delay_ms": 1}, "prioritized": {"priority": 3}, "grouped": {"group": "g"}}.get(kind, {})
+    for field in FIELDS:
+        server.ask("FLUSHALL")
+        await store.jobs.enqueue([job("early"), job("bad", unique_key="k", **said), job("late")])
+        if kind == "Node's":
+            server.ask("HDEL", "shop:q:bad", "wf")
+        server.ask("HSET", "shop:q:bad", field, value)
+        await looked_at(store, "bad")
+        assert {"early", "late"} <= await run_all(store), field
+        await operated(store, server, "bad")
+        await store.jobs.enqueue([job("bad", unique_key="k"), job("more")])
+        assert "more" in await run_all(store), field
+
+
+@pytest.mark.parametrize("value", VALUES)
+async def test_a_damaged_field_of_a_job_whose_worker_died(value: str, store: RedisStore, server: Server) -> None:
+    for field in FIELDS:
+        server.ask("FLUSHALL")
+        await store.jobs.enqueue(jobs("early bad late"))
+        assert len(await claim(store, 3, worker="dead")) == 3
+        server.ask("HSET", "shop:q:bad", field, value)
+        taken = await store.jobs.take_over(TakeOver("w2", "t", 30_000, 10, ("dead",)))
+        assert {"early", "late"} <= {each.id for each in taken}, field
+        await finish(store, taken)
+        await looked_at(store, "bad")
+        assert (await stored(store, "bad")).state is not JobState.ACTIVE, field
+        await operated(store, server, "bad")
+
+
+async def test_it_ends_as_one_that_cannot_be_read(store: RedisStore, server: Server) -> None:
+    await store.jobs.enqueue(jobs("bad"))
+    server.ask("HSET", "shop:q:bad", "timestamp", "abc")
+    assert await claim(store) == []
+    bad: JobRecord = await stored(store, "bad")
+    assert (bad.state in FINISHED, bad.outcome) == (True, "undecodable")
+    assert bad.failure is not None
+    assert "one of its numbers is none" in bad.failure.message
+
+
+@pytest.mark.parametrize("made", [("SET", "x"), ("RPUSH", "x"), ("SADD", "x")])
+async def test_the_key_of_a_job_is_something_else(made: tuple[str, str], store: RedisStore, server: Server) -> None:
+    """There is no such job then."""
+    await store.jobs.enqueue(jobs("early bad late"))
+    server.ask("DEL", "shop:q:bad")
+    server.ask(made[0], "shop:q:bad", made[1])
+    await store.jobs.find(JobQuery(queue="q"))
+    assert await store.jobs.get(["bad"]) == [None]
+    assert await run_all(store) == {"early", "late"}
+    assert await store.jobs.delete(["bad"]) == [False]
+    assert await state(store, "late") == "completed"
+    assert server.ask("LLEN", "shop:q:active") == 0
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_a_job_that_was_deleted_while_it_ran_holds_no_slot(
+    claimed: bool, store: RedisStore, server: Server
+) -> None:
+    await store.queues.set_limits({"q": QueueLimits(concurrency=1)})
+    await store.jobs.enqueue(jobs("bad late"))
+    if claimed:
+        assert ids(await claim(store, lease_ms=1)) == "bad"
+    else:
+        server.ask("RPOPLPUSH", "shop:q:wait", "shop:q:active")
+    server.ask("DEL", "shop:q:bad")
+    async with asyncio.timeout(30):
+        while not (taken := await claim(store)):
+            assert await store.jobs.take_over(TakeOver("w2", "t", 30_000)) == []
+            await asyncio.sleep(0.01)
+    assert ids(taken) == "late"
+    await finish(store, taken)
+    assert server.ask("LLEN", "shop:q:active") == 0
+    assert server.ask("EXISTS", "shop:q:wf:queue:claims") == 0

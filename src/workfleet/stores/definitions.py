@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from operator import attrgetter
 from types import MappingProxyType
 
 import msgspec
@@ -29,12 +30,17 @@ _BESIDE: Mapping[str, object] = MappingProxyType(
         "notes": _NO_NOTES,
     }
 )
+_state = attrgetter(*_BESIDE)
+_NOTHING = tuple(_BESIDE.values())
 _encoder = msgspec.json.Encoder()
 
 
 def definition_of(record: ScheduleRecord) -> bytes:
     """The JSON of what the code, or whoever added it, said of a schedule."""
-    plain = copy(record)
-    for name, nothing in _BESIDE.items():
-        setattr(plain, name, nothing)
-    return _encoder.encode(plain)
+    state = _state(record)
+    if state != _NOTHING:
+        record = copy(record)
+        for (name, nothing), value in zip(_BESIDE.items(), state, strict=True):
+            if value is not nothing:
+                setattr(record, name, nothing)
+    return _encoder.encode(record)

@@ -129,6 +129,17 @@ async def test_a_url_that_cannot_be_read_is_told_without_any_part_of_it(url: str
         assert part not in str(refused.value)
 
 
+async def test_a_default_that_nobody_has_named_need_not_be_there(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"redis://:{quote(PASSWORD, safe='')}@127.0.0.1:{server.port}"
+    async with Worker(App("x", modules=[RedisModule(clients={"cache": url})]), heartbeat_enabled=False) as worker:
+        assert await (await worker.get(RedisClients)).get("cache").ping()
+    monkeypatch.setenv("REDIS_PORT", "1")
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1"):
+        await pinged(App("x", modules=[RedisModule(clients={"cache": url})]))
+
+
 async def test_a_client_outlives_restarts_of_its_server(server: Server) -> None:
     endpoint = RedisEndpoint(url=f"redis://:{quote(PASSWORD, safe='')}@127.0.0.1:{server.port}")
     assert PASSWORD not in repr(endpoint)

@@ -45,10 +45,11 @@ class RedisClients:
             raise NotFound(f"there is no Redis client {name!r}: RedisModule names {', '.join(sorted(self._clients))}")
         return client
 
-    async def check(self) -> None:
-        """Ask every server for a sign of life. Raises `StoreUnavailable`."""
+    async def check(self, *, but: str | None = None) -> None:
+        """Ask every server for a sign of life, but that of one client. Raises `StoreUnavailable`."""
         for name, client in self._clients.items():
-            await check_client(client, self._shown[name])
+            if name != but:
+                await check_client(client, self._shown[name])
 
     async def close(self) -> None:
         """Close every connection. One that cannot be closed in order does not keep the others open."""
@@ -59,7 +60,8 @@ def RedisModule(*, clients: Mapping[str, RedisClient | str] | None = None) -> Mo
     """Named clients, injected as `RedisClients`: `RedisModule(clients={"lock": RedisClient(db=5), "cache": "redis://…"})`.
 
     "default" is there always: the server of `REDIS_URL` or `REDIS_HOST` and so on, else the store's, unless it is
-    given. All of them must answer when the process starts."""
+    given. All of them must answer when the process starts; "default" need not where other clients are given and nothing
+    says where it is."""
     given = {
         name: RedisClient(url=value) if isinstance(value, str) else value for name, value in (clients or {}).items()
     }
@@ -97,10 +99,20 @@ class _ClientsProvider(Provider):
     async def clients(self, settings: Settings) -> AsyncIterator[RedisClients]:
         made = RedisClients({name: _endpoint(client, settings) for name, client in self.given.items()})
         try:
-            await made.check()
+            await made.check(but="default" if self._says_no_default(settings) else None)
             yield made
         finally:
             await made.close()
+
+    def _says_no_default(self, settings: Settings) -> bool:
+        """Whether "default" is a server that nobody has named, beside clients that somebody has."""
+        on_redis = settings.store is not None and is_redis(settings.store)
+        return (
+            len(self.given) > 1
+            and self.given["default"] == RedisClient()
+            and not on_redis
+            and not settings.redis.says_where
+        )
 
 
 def _address(name: str, endpoint: RedisEndpoint) -> Address:

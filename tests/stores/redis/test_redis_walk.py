@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,10 @@ class Walk:
             return proxy.calls
 
     async def _opened(self, url: str, clock: FastClock) -> RedisStore:
+        for _ in range(4):
+            # On a busy machine the fast time of a life may be over before the server has answered.
+            with suppress(StoreUnavailable):
+                return await RedisStore.open(url, app="walk", clock=clock, test_now_ms=clock.now_ms)
         return await RedisStore.open(url, app="walk", clock=clock, test_now_ms=clock.now_ms)
 
 
@@ -100,6 +105,11 @@ def test_each_call_is_lost_once(walk: Walk, when: When) -> None:
     for name in scripts:
         # Claims and settles are one script, and most of what there is.
         for number in range(1, min(calls[name], MOST * 4 if name == "cycle" else MOST) + 1):
-            walk.live(name, number, when)
+            met = len(walk.lost)
+            for _ in range(3):
+                # What a worker asks only when it has nothing else to do is not asked in every life.
+                walk.live(name, number, when)
+                if len(walk.lost) > met:
+                    break
     assert walk.wrong == []
     assert {lost.split()[0] for lost in walk.lost} == set(scripts), "there are calls that never met their fault"

@@ -91,6 +91,11 @@ async def test_waiting_in_vain_lets_the_job_go_on(project: Path) -> None:
         assert (await ref.record()).state is JobState.WAITING
 
 
+def test_a_client_wants_the_name_of_the_application_not_the_application() -> None:
+    with pytest.raises(UsageError, match=r"^Client: app=\S+: it is text, such as 'shop'$"):
+        Client(app=App("shop"))  # type: ignore[arg-type]
+
+
 async def test_the_settings_say_which_store(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"which application's store is meant\?.*has no store yet"):
         async with Client():

@@ -17,6 +17,7 @@ from workfleet import (
     Job,
     JobFailed,
     NewJob,
+    Queue,
     Schedules,
     handler,
     schedule,
@@ -24,8 +25,9 @@ from workfleet import (
 from workfleet.app.client import Session
 from workfleet.app.compile import Compiler
 from workfleet.clock import SystemClock
-from workfleet.events import Declared, JobSettled
+from workfleet.events import Declared, JobSettled, StoreRestored
 from workfleet.model.jobs import JobState
+from workfleet.model.limits import QueueLimits
 from workfleet.ports.stores import JobQuery
 from workfleet.stores.open import open_store
 
@@ -168,6 +170,47 @@ async def test_a_schedule_per_release_needs_a_release() -> None:
     with pytest.raises(ConfigError, match=r"Both\.at_release runs once per release, but this release has no name"):
         await worker.runtime.start()
     assert await start_problems(App("x", jobs=[Both])) != {}
+
+
+async def test_a_start_that_is_refused_leaves_the_schedules_of_the_fleet_as_they_are(project: Path) -> None:
+    before, url = App("x", version="1.0"), f"sqlite:///{project}/jobs.db"
+
+    @before.schedule("kept", every="1h")
+    async def kept() -> None: ...
+
+    async with Worker(before, store=url) as worker:
+        with pytest.raises(ConfigError, match="this release has no name"):
+            await Worker(App("x", jobs=[Both]), store=url, name="w2").runtime.start()
+        stored = {record.name: record.orphaned for record in await worker.store.schedules.all()}
+    assert stored == {"kept": False}
+
+
+async def test_a_store_that_has_lost_everything_gets_the_schedules_and_limits_again(project: Path) -> None:
+    app = App("x", queues=[Queue("q", fleet_concurrency=3)])
+
+    @app.schedule("kept", every="1h")
+    async def kept() -> None: ...
+
+    @app.handler(queue="q")
+    async def work(job: Job[int]) -> None: ...
+
+    async with Worker(app, poll="100ms") as worker:
+        schedules = worker.store.schedules
+        await schedules.merge([])  # as where the server was emptied
+        await schedules.remove("kept")
+        await worker.store.queues.set_limits({"q": QueueLimits()})
+        await worker.store.fleet.forget("w1")
+        await until(lambda: worker.told(StoreRestored))
+        (record,) = await schedules.all()
+        limits = (await worker.store.queues.all())["q"].limits
+    assert (record.name, record.orphaned, record.from_code, record.next_due_ms is not None) == (
+        "kept",
+        False,
+        True,
+        True,
+    )
+    assert limits.concurrency == 3
+    assert [event.schedules for event in worker.told(StoreRestored)] == [1]
 
 
 async def test_what_runs_at_start(project: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from tests.supervision.fakes import Published, SteppingClock
 from workfleet.app.health import StoreProbe
@@ -52,6 +53,7 @@ class Beating:
         self.record = WorkerRecord(id="w", identity=ProcessIdentity("host", "boot", 1, "1"), queues=("q",))
         self.exchange, self.published = Exchange(), Published()
         self.then: list[Instruction | None] = []
+        self.restored: list[list[str]] = []
         self.probe = StoreProbe(clock, lease_ms=30_000)
         self.pulse = WorkerPulse(
             self.store,
@@ -59,10 +61,14 @@ class Beating:
             self.exchange,  # type: ignore[arg-type]
             self.probe,
             self.then.append,
+            self.restore,
             poll_ms=10_000,
             clock=clock,
             publish=self.published.append,
         )
+
+    async def restore(self) -> None:
+        self.restored.append([record.id for record in await self.store.fleet.workers()])
 
     @property
     def pulses(self) -> int:
@@ -115,6 +121,21 @@ async def test_a_record_that_was_deleted_is_registered_again_without_an_instruct
     assert beating.exchange.said == ["pause", "resume"]
 
 
+async def test_a_store_without_any_worker_has_lost_everything_and_is_restored_first() -> None:
+    beating = Beating()
+    await beating.store.fleet.register(beating.record)
+    await beating.store.fleet.register(structs.replace(beating.record, id="other"))
+    await beating.store.fleet.forget("w")
+    await beating.run(5)
+    assert beating.restored == []  # only our record is gone
+    for name in ("w", "other"):
+        await beating.store.fleet.forget(name)
+    await beating.run(10)
+    assert beating.restored == [[]]
+    await beating.run(20)
+    assert beating.restored == [[]]
+
+
 async def test_a_store_that_is_down_changes_nothing_and_is_asked_every_second() -> None:
     beating = Beating()
     await beating.store.fleet.register(beating.record)
@@ -142,6 +163,7 @@ async def test_a_poll_of_minutes_leaves_no_one_without_a_sign_of_life_for_so_lon
         beating.exchange,  # type: ignore[arg-type]
         beating.probe,
         beating.then.append,
+        beating.restore,
         poll_ms=300_000,
         clock=beating.clock,
         publish=beating.published.append,

@@ -61,6 +61,7 @@ def test_the_payload_comes_from_standard_input(shop: Project) -> None:
         (("other", '["\\udfff"]'), "payload of other: $[0]: the text is not valid Unicode"),
         (("other", str(2**60)), "payload of other: $: the integer is beyond"),
         (("other", "[" * 100_000), "nested too deeply"),
+        (("other", "9" * 5_000), "payload of other: $: a number of too many digits"),
         (("other", "1", "--delay", "90"), "'90' has no unit: write '90s'"),
         (("other", "1", "--id", "a:b"), "without a colon"),
         (("other", "1", "--id", "\udcff"), "id='\\udcff': 1 to 255 bytes"),

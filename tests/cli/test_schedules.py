@@ -149,6 +149,11 @@ def test_add_says_what_the_api_says(shared: Project, said: list[str], stored: di
         (["--every", "1h", "--attempts", "0"], "attempts=0: it is the number of tries"),
         (["--every", "1h", "--retry", "ValueError"], "write ConnectionError=10s, or ValueError=none"),
         (["--every", "1h", "--queue", "a:b"], "a:b"),
+        (["--every", "1h", "--queue", ""], "queue '': a name is printable text"),
+        (
+            ["--every", "1d", "--start", "2090-01-01", "--end", "2090-01-02", "--skip-on", "2090-01-01"],
+            "it would never be due: no slot is left by its start, end and skip_on",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -237,5 +237,7 @@ async def test_what_cannot_be_a_lock(bench: Bench) -> None:
         bench.ours.lock("a", ttl="999ms")
     with pytest.raises(UsageError, match="cannot be empty"):
         bench.ours.lock("")
+    with pytest.raises(UsageError, match=r"lock '\\udce9': its name is not valid Unicode"):
+        bench.ours.lock("\udce9")
     with pytest.raises(ValueError, match="has no unit"):
         bench.ours.lock("a", ttl="10")

@@ -87,6 +87,28 @@ async def test_a_store_that_hangs_loses_the_lock_as_well() -> None:
         await body()
 
 
+async def test_a_store_that_hangs_after_it_failed_is_not_waited_for_beyond_the_safe_deadline() -> None:
+    """In real time. What is refused first and hangs then is a server that goes down with a network that swallows."""
+    clock = SystemClock()
+    bench = Bench(await open_store("memory://", app="test", clock=clock, create=True), clock)
+    held_s = list[float]()
+
+    async def body() -> None:
+        started = clock.monotonic()
+        async with bench.ours.lock("a", ttl="3s"):
+            bench.faulty.fault = {"renew": "before"}
+            try:
+                await asyncio.sleep(1.7)
+                bench.faulty.fault = {"renew": "hang"}
+                await asyncio.sleep(10)
+            finally:
+                held_s.append(clock.monotonic() - started)
+
+    with pytest.raises(LockLost):
+        await body()
+    assert 1.9 <= held_s[0] < 2.5
+
+
 async def test_a_bug_in_the_store_loses_the_lock_as_well(bench: Bench) -> None:
     async def broken(*_args: Any) -> None:
         raise RuntimeError("a bug")

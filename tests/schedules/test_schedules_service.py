@@ -229,6 +229,13 @@ async def test_what_makes_no_sense_is_refused(facts: Any, said: str) -> None:
     assert await process.schedules.list() == []
 
 
+async def test_a_name_is_not_longer_than_that_of_a_queue() -> None:
+    process = await Process.on_memory()
+    with pytest.raises(UsageError, match=r"^schedule 'nnnnnnnnnnnnnnnnnnnn'…: a name has at most 200 characters$"):
+        await process.schedules.add("n" * 201, BUILD(Report(1)), every="1h")
+    assert (await process.schedules.add("n" * 200, BUILD(Report(1)), every="1h")).name == "n" * 200
+
+
 @pytest.mark.parametrize("name", ["", " padded ", "two\nlines", "nul\0"])
 async def test_a_name_is_text_that_a_person_can_read(name: str) -> None:
     process = await Process.on_memory()

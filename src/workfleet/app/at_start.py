@@ -13,6 +13,15 @@ from .composition import Composition
 from .definitions import Definition
 
 
+def check_releases(composition: Composition, definitions: Sequence[Definition]) -> None:
+    """Before the store has any of the definitions: a start that is refused must leave those of the fleet alone. Raises
+    `ConfigError` for what runs once per release, where the release has no name."""
+    names = [d.record.name for d in definitions if d.record.enabled and d.run_on_start == "release"]
+    if names and composition.core.scheduler_enabled and not composition.release:
+        message = f"{', '.join(names)} runs once per release, but this release has no name: set it, or App(version=…)"
+        raise ConfigError(Problem("WORKER_RELEASE", message))
+
+
 async def run_at_start(
     composition: Composition,
     definitions: Sequence[Definition],
@@ -21,14 +30,11 @@ async def run_at_start(
     *,
     worker: str,
 ) -> None:
-    """Enqueue them. Those that are paused in the store are left out. Raises `ConfigError` and `StoreUnavailable`."""
+    """Enqueue them. Those that are paused in the store are left out. Raises `StoreUnavailable`."""
     paused = {record.name for record in stored if record.paused}
     enabled = [d for d in definitions if d.record.enabled and d.record.name not in paused]
     per_process = [d.record for d in enabled if d.run_on_start == "process"]
     per_release = [d.record for d in enabled if d.run_on_start == "release"]
-    if per_release and not composition.release:
-        names = ", ".join(record.name for record in per_release)
-        message = f"{names} runs once per release, but this release has no name: set it, or App(version=…)"
-        raise ConfigError(Problem("WORKER_RELEASE", message))
     await run_per_process(per_process, store.jobs, worker=worker)
-    await run_per_release(per_release, store.jobs, store.keys, release=composition.release)
+    if composition.release:
+        await run_per_release(per_release, store.jobs, store.keys, release=composition.release)

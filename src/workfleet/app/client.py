@@ -79,6 +79,10 @@ class Client:
     settings say (`WORKER_STORE`, `WORKER_APP_NAME`), or the one store that `workfleet run` made in this project."""
 
     def __init__(self, store: str | None = None, *, app: str | None = None) -> None:
+        """Raises `UsageError` for an App in place of its name."""
+        for name, given, such in (("store", store, "sqlite:///shop.db"), ("app", app, "shop")):
+            if given is not None and not isinstance(given, str):
+                raise UsageError(f"Client: {name}={given!r}: it is text, such as {such!r}")
         self._wanted_store, self._wanted_app = store, app
         self._session: Session | None = None
         self._opened: Store | None = None

@@ -5,7 +5,7 @@ scheduler and the exchange where a notification was lost, so that neither of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
@@ -27,7 +27,8 @@ _LONGEST_S, _AGAIN_S = 10.0, 1.0
 
 class WorkerPulse:
     """A Service. A record that somebody deleted while we live is registered again. `probe` is told how the store is:
-    while it is ill, the pulse is taken every second. `then` hears what an operator says (see `Orders`)."""
+    while it is ill, the pulse is taken every second. `then` hears what an operator says (see `Orders`). `restore` is
+    called where no worker at all is registered any more: the store has lost everything."""
 
     name = "pulse"
 
@@ -38,6 +39,7 @@ class WorkerPulse:
         exchange: Exchange,
         probe: StoreProbe,
         then: Callable[[Instruction | None], None],
+        restore: Callable[[], Awaitable[None]],
         *,
         poll_ms: int,
         clock: Clock,
@@ -45,6 +47,7 @@ class WorkerPulse:
     ) -> None:
         self._store, self._record, self._exchange, self._probe = store, record, exchange, probe
         self._orders = Orders(record.id, exchange, then, publish)
+        self._restore = restore
         self._every_s, self._clock = min(poll_ms / 1000, _LONGEST_S), clock
 
     async def serve(self) -> None:
@@ -62,6 +65,8 @@ class WorkerPulse:
             return
         if pulse.worker is None:
             try:
+                if not await self._store.fleet.workers():
+                    await self._restore()
                 await self._store.fleet.register(self._record)
             except StoreUnavailable:
                 return  # the next pulse finds no record again

@@ -41,7 +41,7 @@ from workfleet.supervision.service import Service, ServiceGroup
 from .aftermath import Aftermath
 from .announce import start_lines
 from .assemble import container_of
-from .at_start import run_at_start
+from .at_start import check_releases, run_at_start
 from .builtins import Basis
 from .client import Session
 from .compile import Compiler
@@ -58,6 +58,7 @@ from .policies import milliseconds
 from .pooling import Pooling
 from .progress import LoopProgress, NoBoard
 from .pulse import SELDOM, WorkerPulse
+from .restore import restore
 from .runtime_options import RuntimeOptions
 from .threads import HandlerThreads
 
@@ -104,6 +105,7 @@ class Runtime:
             publish(SettingIgnored(warning=warning))
         scheduler = await self.container.get(SchedulerSettings)
         self.definitions = define_all(composition, scheduler)
+        check_releases(composition, self.definitions)
         self.store: Store = await self.container.get(Store)
         for module in composition.modules:
             self._begun.insert(0, module)
@@ -279,6 +281,7 @@ class Runtime:
                 self.exchange,
                 self.probe,
                 self.options.on_instruction,
+                lambda: restore(store, self.definitions, self.table.limits, publish),
                 poll_ms=milliseconds(self.composition.core.poll),
                 clock=clock,
                 publish=publish,

@@ -29,6 +29,9 @@ def read_payload(text: str, name: str) -> Any:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise PayloadRejected(f"payload of {name}", place, f"it is no JSON: {error.msg}") from None
+    except ValueError:
+        # Python reads no whole number of more than some thousand digits.
+        raise PayloadRejected(f"payload of {name}", "$", "a number of too many digits") from None
 
 
 def producer_of(where: Where) -> Target:

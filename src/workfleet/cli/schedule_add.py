@@ -104,7 +104,8 @@ def add(
     value = read_payload(payload, job_name)
     options = _schedule_options(said)
     target = producer_of(where)
-    job = new_job(target, queue or _queue_of(target, job_name), job_name, value, _job_options(priority, tags))
+    queue = _queue_of(target, job_name) if queue is None else queue
+    job = new_job(target, queue, job_name, value, _job_options(priority, tags))
     when = {"cron": said["cron"], "every": said["every"], "at": said["at"] and local_instant_of("--at", said["at"])}
     info = with_client(target, lambda client: _add(client, name, job, when, options, replace=replace))
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .event import Event, Level
-from .health import HealthChanged, MetricsDropped, MetricsUnavailable, StoreTrouble
+from .health import HealthChanged, MetricsDropped, MetricsUnavailable, StoreRestored, StoreTrouble
 from .jobs import BackoffFailed, ClaimLost, JobClaimed, JobEnqueued, JobLogged, JobRecovered, JobSettled
 from .locks import LockAcquired, LockBusySkipped, LockLostEvent
 from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
@@ -74,6 +74,7 @@ __all__ = [
     "ScheduleUnusable",
     "ServiceRestarted",
     "SettingIgnored",
+    "StoreRestored",
     "StoreTrouble",
     "SubscriberFailed",
     "WorkLeft",

@@ -28,6 +28,15 @@ class StoreTrouble(Event, frozen=True, kw_only=True):
     error: str
 
 
+class StoreRestored(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "store.restored"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = (
+        "the store has lost what it kept, jobs included; schedules of the code brought back: {schedules}"
+    )
+    schedules: int
+
+
 class MetricsDropped(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "metrics.dropped"
     level: ClassVar[Level] = "warning"

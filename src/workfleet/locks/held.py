@@ -190,15 +190,17 @@ class Body:
         is left, the safe deadline: after that somebody else may take the lock before we would notice."""
         held, ttl_s = self._held, self._ttl_ms / 1000
         assert held is not None
+        # After a pause of this process there is time for one try, because somebody else may have renewed it.
+        least_s = ttl_s / 3
         while True:
             asked_at = self._clock.monotonic()
             try:
-                # After a pause of this process there is time for one try, because somebody else may have renewed it.
-                async with asyncio.timeout(max(held.safe_until - asked_at, ttl_s / 3)):
+                async with asyncio.timeout(max(held.safe_until - asked_at, least_s)):
                     grant = await (await self._store()).locks.renew(self._key, self._owner, self._ttl_ms)
             except (StoreUnavailable, TimeoutError):
                 if self._clock.monotonic() >= held.safe_until:
                     return None
+                least_s = 0.0
                 await self._clock.sleep(min(_RETRY_S, ttl_s / 10))
             else:
                 if grant is None:

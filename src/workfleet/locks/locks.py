@@ -109,6 +109,10 @@ class Locks:
     def _key(self, name: str) -> str:
         if not name:
             raise UsageError("a lock's name cannot be empty")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"lock {name!r}: its name is not valid Unicode, which no store can keep") from None
         return f"{self._prefix}:{name}"
 
     async def _acquire(self, name: str, owner: str, ttl_ms: int, wait_ms: int | None) -> tuple[LockGrant, float]:

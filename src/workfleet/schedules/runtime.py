@@ -20,6 +20,9 @@ from .declare import check_options, expires_ms
 RUNTIME_OPTIONS = frozenset(ScheduleOptions.__optional_keys__ - {"run_on_start", "pool", "on_timeout"})
 """What a schedule may say that is added at run time; the others are its handler's."""
 
+_LONGEST_NAME = 200
+"""As of a queue: listings and keys have it."""
+
 
 def runtime_record(
     name: str,
@@ -57,7 +60,8 @@ def runtime_record(
         jitter_ms = duration_ms(jitter) if jitter is not None else 0
         missed = missed_of(options.get("missed", "once"))
     except ValueError as error:
-        raise UsageError(f"schedule {name!r}: {error}") from None
+        shown = repr(name) if len(name) <= _LONGEST_NAME else f"{name[:20]!r}…"
+        raise UsageError(f"schedule {shown}: {error}") from None
     if isinstance(when, Manual):
         raise UsageError(f"schedule {name!r}: give one of cron=, every= and at=")
     return ScheduleRecord(
@@ -79,6 +83,8 @@ def _check(name: str, job: NewJob[Any], options: ScheduleOptions) -> None:
     """Raise ValueError for what makes no sense in a schedule that is added at run time."""
     if not name or name != name.strip() or not name.isprintable():
         raise ValueError("a name is printable text that is neither empty nor padded")
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(f"a name has at most {_LONGEST_NAME} characters")
     for option in options:
         if option not in RUNTIME_OPTIONS:
             raise ValueError(f"the option {option!r} is not for schedules that are added at run time")

@@ -115,7 +115,8 @@ class Schedules:
         store = await self._store()
         await self._refuse_code(store, name, "give another name")
         if anchored(record, await store.now_ms()).next_due_ms is None:
-            raise UsageError(f"schedule {name!r}: it would never be due: its time has passed. Enqueue the job instead")
+            why = "its time has passed" if at is not None else "no slot is left by its start, end and skip_on"
+            raise UsageError(f"schedule {name!r}: it would never be due: {why}. Enqueue the job instead")
         if not await store.schedules.put(record, replace=replace):
             advice = "give replace=True (--replace) to change it, or another name"
             raise UsageError(f"a schedule named {name!r} exists: {advice}")

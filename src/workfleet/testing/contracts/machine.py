@@ -115,8 +115,8 @@ class Comparison(RuleBasedStateMachine):
         named = None if then is None else self._named(then)
         settlements = [ended(record, how) for record, how in zip(self._picked(picks), ends, strict=False)]
         # A job that is settled and claimed again in one call is another one at its repeat.
-        # Of two outcomes for one claim, a repeat takes both for the one that was applied.
-        once = len({settlement.claim for settlement in settlements}) == len(settlements)
+        # Of two outcomes for one job, a repeat takes both for the one that was applied last.
+        once = len({settlement.claim.job_id for settlement in settlements}) == len(settlements)
         self._change(lambda store: store.jobs.settle(settlements, named), promises=named is None and once)
 
     # What makes most of a history comes more often: a rule is as likely as any other.

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -38,6 +40,31 @@ async def client(store: str) -> AsyncIterator[Client]:
         yield opened
 
 
+WRITES = """
+import apsw, sys
+db = apsw.Connection(sys.argv[1])
+db.set_busy_timeout(100)
+try:
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("ROLLBACK")
+except apsw.BusyError:
+    sys.exit(1)
+"""
+
+
+async def pause_between_writes(running: Running, store: str) -> None:
+    """Stop them, at a moment at which neither is writing: a file that is locked by who stands still is nobody's."""
+    while True:
+        paused(running, send=signal.SIGSTOP)
+        if not store.startswith("sqlite"):
+            return
+        asked = [sys.executable, "-c", WRITES, store.removeprefix("sqlite:///")]
+        if (await asyncio.to_thread(subprocess.run, asked, check=False)).returncode == 0:
+            return
+        paused(running, send=signal.SIGCONT)
+        await asyncio.sleep(0.1)
+
+
 def paused(running: Running, *, send: signal.Signals) -> None:
     """To the supervisor first: it must not see a worker that stands still."""
     for process in (running.supervisor, *running.workers()):
@@ -59,7 +86,7 @@ async def test_a_paused_holder_is_told_and_its_fence_is_refused(
     assert (grant.name, grant.fence) == ("lock:ledger", fence)
     assert not (tmp_path / "told").exists()
 
-    paused(running, send=signal.SIGSTOP)
+    await pause_between_writes(running, store)
     async with client.locks.lock("ledger", ttl="1m", wait="1m") as ours:
         assert ours.fence > fence
         assert ledger.write(ours.fence, "successor")

@@ -192,6 +192,7 @@ def check(result: Result, *, slots: int, kills: int) -> None:
     assert told([result]) == 0
 
 
+@pytest.mark.full
 async def test_two_seconds_of_kills_and_what_is_left_out_or_added_is_seen(tmp_path: Path) -> None:
     """A note that is taken away, or there twice, shows in the judgement of real facts."""
     with opened("sqlite", tmp_path) as url:

@@ -16,7 +16,7 @@ from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.missed import missed_of
 from workfleet.model.options import JobOptions, ScheduleOptions
 from workfleet.model.setting import Setting
-from workfleet.model.timing import timing
+from workfleet.model.timing import Timing, timing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,15 +142,27 @@ _WORDS: Mapping[str, tuple[object, ...]] = MappingProxyType(
 )
 
 
-def timing_of(spec: ScheduleSpec, *, name: str, default_timezone: str) -> Any:
+def timing_of(spec: ScheduleSpec, *, name: str, default_timezone: str) -> Timing:
     """The timing value of a declaration, its zone taken from the module where it names none."""
-    options = spec.options
     assert not isinstance(spec.cron, Setting), "settings are resolved before"
     assert not isinstance(spec.every, Setting), "settings are resolved before"
+    return timing_by(spec.options, name, spec.cron, spec.every, spec.at, default_timezone=default_timezone)
+
+
+def timing_by(
+    options: ScheduleOptions,
+    name: str,
+    cron: str | None,
+    every: DurationLike | None,
+    at: datetime | None,
+    *,
+    default_timezone: str,
+) -> Timing:
+    """The timing value of what was said, whether in code or at run time."""
     return timing(
-        cron=spec.cron,
-        every=spec.every,
-        at=spec.at,
+        cron=cron,
+        every=every,
+        at=at,
         offset=options.get("offset"),
         timezone=options.get("timezone", default_timezone),
         dst_gap=options.get("dst_gap", "shift"),

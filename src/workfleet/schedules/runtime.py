@@ -13,9 +13,9 @@ from workfleet.model.jobtypes import NewJob
 from workfleet.model.missed import missed_of
 from workfleet.model.options import RunOptions, ScheduleOptions
 from workfleet.model.schedules import ScheduleRecord
-from workfleet.model.timing import Manual, timing
+from workfleet.model.timing import Manual
 
-from .declare import check_options, expires_ms
+from .declare import check_options, expires_ms, timing_by
 
 RUNTIME_OPTIONS = frozenset(ScheduleOptions.__optional_keys__ - {"run_on_start", "pool", "on_timeout"})
 """What a schedule may say that is added at run time; the others are its handler's."""
@@ -43,19 +43,7 @@ def runtime_record(
         _check(name, job, options)
         template.run = run_overrides(cast(RunOptions, {**job.options, **options}))
         template.expires_after_ms = expires_ms(options.get("expires")) or template.expires_after_ms
-        when = timing(
-            cron=cron,
-            every=every,
-            at=at,
-            offset=options.get("offset"),
-            timezone=options.get("timezone", timezone),
-            dst_gap=options.get("dst_gap", "shift"),
-            dst_overlap=options.get("dst_overlap", "first"),
-            name=name,
-            start=options.get("start"),
-            end=options.get("end"),
-            skip_on=options.get("skip_on"),
-        )
+        when = timing_by(options, name, cron, every, at, default_timezone=timezone)
         jitter = options.get("jitter")
         jitter_ms = duration_ms(jitter) if jitter is not None else 0
         missed = missed_of(options.get("missed", "once"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,6 +42,19 @@ class SteppingClock:
         self.seconds += seconds
         self.at_step()
         await asyncio.sleep(0)
+
+    async def run_with(
+        self, service: Service, seconds: float, at: Mapping[float, Callable[[], object]] | None = None
+    ) -> None:
+        """Serve for that long; `at` calls things once the clock has passed that many seconds."""
+        start, todo = self.seconds, dict(at or {})
+
+        def step() -> None:
+            for when in [when for when in todo if self.seconds - start >= when]:
+                todo.pop(when)()
+
+        self.at_step = step
+        await self.run(service, seconds)
 
     async def run(self, service: Service, seconds: float) -> None:
         """Serve for exactly that long on this clock, then cancel."""

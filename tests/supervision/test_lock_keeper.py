@@ -41,14 +41,7 @@ class Kept:
         return None if renewed_ms is None else self.clock.seconds * 1000 - renewed_ms
 
     async def run(self, seconds: float, *, at: dict[float, Callable[[], object]] | None = None) -> None:
-        start, todo = self.clock.seconds, dict(at or {})
-
-        def step() -> None:
-            for when in [when for when in todo if self.clock.seconds - start >= when]:
-                todo.pop(when)()
-
-        self.clock.at_step = step
-        await self.clock.run(self.keeper, seconds)
+        await self.clock.run_with(self.keeper, seconds, at)
 
 
 @pytest.fixture

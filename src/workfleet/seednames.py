@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from .app.client import Client
 from .enqueueing import Enqueueing
 from .errors import UsageError
-from .guards.declare import locked
+from .guards.declare import circuit_breaker, idempotent, locked, metric, trace
 from .jobref import JobRef
 from .locks.locks import Locks
 from .model.durations import DurationLike, duration_ms
@@ -122,7 +122,24 @@ def with_distributed_lock(
     return locked(key, ttl=ttl if ttl_ms is None else timedelta(milliseconds=ttl_ms))
 
 
+def CircuitBreaker(  # noqa: N802 - the source document's name; in snake case it is ours
+    *,
+    threshold: int = 5,
+    timeout: DurationLike | None = None,
+    timeout_ms: int | None = None,
+    fallback: Callable[..., Any] | None = None,
+) -> Callable[[F], F]:
+    """`@CircuitBreaker(threshold=5, timeout="30s")`: `circuit_breaker`, whose `reset_after` is their `timeout` (1 min).
+
+    Other than in the source system the fallback answers only while the circuit is open, not for calls that fail."""
+    if timeout is not None and timeout_ms is not None:
+        raise TypeError("give timeout or timeout_ms, not both")
+    given = timedelta(milliseconds=timeout_ms) if timeout_ms is not None else timeout
+    return circuit_breaker(threshold=threshold, reset_after="1m" if given is None else given, fallback=fallback)
+
+
 WithDistributedLock = with_distributed_lock
+Idempotent, Metric, Trace = idempotent, metric, trace
 ScheduledJob, Cron, Interval, Timeout = scheduled_job, cron, interval, timeout_once
 
 

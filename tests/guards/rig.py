@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,8 @@ from msgspec import Struct
 from workfleet.app.compile import around
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event
-from workfleet.guards.build import Tools, build_guards
+from workfleet.guards.build import Site, Tools, build_guards
+from workfleet.guards.refusing import Place
 from workfleet.locks.locks import Locks
 from workfleet.model.declared import guards_of, unwrap
 from workfleet.observe.metrics.registry import MetricsRegistry
@@ -31,18 +32,20 @@ NOW = 1_800_000_000_000
 
 
 class FaultyKeys:
-    """The store's keys; a method fails while its name is in `down`."""
+    """The store's keys; a method fails while its name is in `down`, and is another one where `replaced` says so."""
 
     def __init__(self, keys: Any) -> None:
         self._keys = keys
         self.down: set[str] = set()
         self.calls: list[str] = []
+        self.replaced: dict[str, Callable[..., Awaitable[Any]]] = {}
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._keys, name)
+        method = self.replaced.get(name) or getattr(self._keys, name)
 
         async def call(*args: Any) -> Any:
             self.calls.append(name)
+            await asyncio.sleep(0)  # as on any wire, others may come in between
             if name in self.down:
                 raise StoreUnavailable("test", "it is down")
             return await method(*args)
@@ -53,10 +56,11 @@ class FaultyKeys:
 class Guards:
     """Makes guarded calls of decorated functions, as one process of a fleet does."""
 
-    def __init__(self, store: Store, clock: TestClock, owner: str = "worker-1") -> None:
+    def __init__(self, store: Store, clock: Any, owner: str = "worker-1") -> None:
         self.store, self.clock = store, clock
         self.events: list[Event] = []
         self.spans: list[str] = []
+        self.span_facts: list[Mapping[str, object]] = []
         self.metrics = MetricsRegistry()
         self.keys = FaultyKeys(store.keys)
 
@@ -84,19 +88,36 @@ class Guards:
         return Guards(self.store, self.clock, owner)
 
     def bind(
-        self, fn: Any, parameters: Sequence[str] = ("job_id",), result: Any = Any
+        self,
+        fn: Any,
+        parameters: Sequence[str] = ("job_id",),
+        result: Any = Any,
+        place: Place = "method",
+        label: str | None = None,
     ) -> Callable[..., Awaitable[Any]]:
         """The function inside its guards. Its parameters are given by name."""
         plain = unwrap(fn)
         tools = Tools(
-            self.locks, self.keys, self.metrics, self.clock, self.events.append, self._span  # type: ignore[arg-type]
-        )  # fmt: skip
-        guards = build_guards(guards_of(plain), plain.__name__, parameters, tools, result)
+            locks=self.locks,
+            keys=self.keys,  # type: ignore[arg-type]
+            now_ms=self.store.now_ms,
+            metrics=self.metrics,
+            clock=self.clock,
+            publish=self.events.append,
+            span=self._span,
+            draw=lambda: 0.5,
+        )
+        name = label or plain.__name__
+        guards = build_guards(guards_of(plain), Site(name, parameters, result, place), tools)
 
         async def call(**values: Any) -> Any:
-            return await around(guards, Call(plain.__name__, values), lambda: plain(**values))
+            return await around(guards, Call(name, values), lambda: plain(**values))
 
         return call
+
+    def told(self, *kinds: type[Event]) -> list[str]:
+        """The wire names of the events of these kinds, in order."""
+        return [event.wire_name for event in self.events if isinstance(event, kinds)]
 
     async def move(self, seconds: float) -> None:
         """Move the clock in small steps, with time for others to react to each."""
@@ -107,8 +128,16 @@ class Guards:
                 await asyncio.sleep(0)
 
     @contextmanager
-    def _span(self, name: str) -> Iterator[None]:
+    def _span(
+        self,
+        name: str,
+        attributes: Mapping[str, object] | None = None,
+        *,
+        consumes: bool = False,
+        parent: str | None = None,
+    ) -> Iterator[None]:
         self.spans.append(f"begin {name}")
+        self.span_facts.append({**(attributes or {}), "consumes": consumes, "parent": parent})
         try:
             yield
         finally:

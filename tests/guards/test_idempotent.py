@@ -148,6 +148,23 @@ async def test_a_result_that_cannot_be_kept_fails_for_good_and_is_not_remembered
     assert await call(job_id="a") == "fine"
 
 
+async def test_a_result_that_is_too_large_fails_for_good_with_the_reason() -> None:
+    guards = await Guards.on_memory()
+    size = 8
+
+    @idempotent("job_id", max_result="10B")
+    async def work(job_id: str) -> str:
+        return "x" * size
+
+    call = guards.bind(work, result=str)
+    assert [await call(job_id="a") for _ in range(2)] == ["x" * 8] * 2
+    size = 9
+    with pytest.raises(Fail, match="result of work: 11 bytes of JSON cannot be remembered, max_result is 10: keep it"):
+        await call(job_id="b")
+    size = 8
+    assert await call(job_id="b") == "x" * 8
+
+
 async def test_an_outage_after_the_work_does_not_fail_it() -> None:
     guards = await Guards.on_memory()
 

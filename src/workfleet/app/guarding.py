@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 from workfleet.bus import Bus
-from workfleet.guards.build import Tools, build_guards
+from workfleet.guards.build import Site, Tools, build_guards
 from workfleet.locks.locks import Locks
 from workfleet.model.declared import GuardSpec
-from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.trace import span
 from workfleet.ports.clock import Clock
 from workfleet.ports.guards import Guard
+from workfleet.ports.metrics import Metrics
 from workfleet.ports.stores import Store
 
 
 class GuardMaker:
-    """Makes guards for recorded specs."""
+    """Makes guards for recorded specs. Raises ValueError for a key that cannot be filled and for a guard that does not
+    belong there, and `PayloadRejected` for a result that cannot be kept."""
 
-    def __init__(self, locks: Locks, store: Store, metrics: MetricsRegistry, clock: Clock, bus: Bus) -> None:
-        self._tools = Tools(locks, store.keys, metrics, clock, bus.publish, span)
+    def __init__(self, locks: Locks, store: Store, metrics: Metrics, clock: Clock, bus: Bus) -> None:
+        self._tools = Tools(
+            locks=locks,
+            keys=store.keys,
+            now_ms=store.now_ms,
+            metrics=metrics,
+            clock=clock,
+            publish=bus.publish,
+            span=span,
+            draw=random.random,
+        )
 
     def __call__(self, specs: Sequence[GuardSpec], name: str, parameters: Sequence[str], result: Any) -> list[Guard]:
-        """Raises ValueError for a key that cannot be filled, and `PayloadRejected` for a result that cannot be kept."""
-        return build_guards(specs, name, parameters, self._tools, result)
+        """Around the runs of a handler or of a scheduled function."""
+        return build_guards(specs, Site(name, parameters, result, "run"), self._tools)
+
+    def of_method(self, specs: Sequence[GuardSpec], name: str, parameters: Sequence[str], result: Any) -> list[Guard]:
+        """Around the calls of a pool's method."""
+        return build_guards(specs, Site(name, parameters, result, "method"), self._tools)

@@ -1,60 +1,54 @@
-"""`@circuit_breaker`: stop calling what fails again and again (Nygard, Release It!, 2007). State is of this process."""
+"""`@circuit_breaker`: stop calling what fails again and again, and try with one call whether it works again."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from workfleet.errors import Cancel, CircuitOpen, Fail, Retry, Skipped, Snooze
-from workfleet.ports.clock import Clock
+from workfleet.errors import CircuitOpen
 from workfleet.ports.guards import Call, Proceed
+from workfleet.templates import Template
 
-_NO_FAILURES = (Cancel, Fail, Retry, Skipped, Snooze, asyncio.CancelledError)
-"""What a handler says on purpose tells nothing of the health of what it calls."""
+from .circuits import Circuits
+from .kinds import NO_FAILURES, is_one_of
+from .refusing import Place, refusal
 
 
+@dataclass(frozen=True)
 class CircuitBreaker:
-    """A guard: closed, open after `threshold` failures in a row, then half-open with one call on trial."""
+    """A guard. With a `key` each of its values has a circuit. `only` and `ignore` say which exceptions are failures;
+    what is none neither opens the circuit nor closes it."""
 
-    def __init__(self, name: str, threshold: int, reset_after_ms: int, clock: Clock) -> None:
-        self._name, self._threshold, self._reset_after_ms, self._clock = name, threshold, reset_after_ms, clock
-        self._failures = 0
-        self._opened_at: float | None = None
-        self._on_trial = False
+    name: str
+    circuits: Circuits
+    place: Place
+    key: Template | None = None
+    only: tuple[type[BaseException], ...] | None = None
+    ignore: tuple[type[BaseException], ...] = ()
+    fallback: Callable[[Call], Awaitable[object]] | None = None
 
     async def __call__(self, call: Call, proceed: Proceed) -> object:
-        trial = self._admit()
+        circuit = self.name if self.key is None else f"{self.name} {self.key.fill(call.values)}"
         try:
-            value = await proceed()
-        except _NO_FAILURES:
-            raise
-        except BaseException:
-            self._fail(trial=trial)
-            raise
+            admission = await self.circuits.admit(circuit)
+        except CircuitOpen as error:
+            refused = error
         else:
-            self._succeed(trial=trial)
+            try:
+                value = await proceed()
+            except BaseException as error:
+                ended = admission.by.ended(admission, error, counts=self._counts(error))
+                await asyncio.shield(ended)  # a run that is cancelled frees its probe all the same
+                raise
+            await admission.by.ended(admission, None, counts=True)
             return value
-        finally:
-            if trial:
-                self._on_trial = False
+        # Outside of the handlers above, so that what a fallback raises does not show the refusal as its cause.
+        if self.fallback is not None:
+            return await self.fallback(call)
+        raise refusal(refused, self.place) from None
 
-    def _admit(self) -> bool:
-        """Whether this call is the one on trial. Raises `CircuitOpen`."""
-        if self._opened_at is None:
+    def _counts(self, error: BaseException) -> bool:
+        if isinstance(error, NO_FAILURES) or is_one_of(error, self.ignore):
             return False
-        left_ms = self._reset_after_ms - (self._clock.monotonic() - self._opened_at) * 1000
-        if left_ms > 0 or self._on_trial:
-            raise CircuitOpen(self._name, max(round(left_ms), 0))
-        self._on_trial = True
-        return True
-
-    def _succeed(self, *, trial: bool) -> None:
-        # A call that began before the circuit opened says nothing about now.
-        if trial or self._opened_at is None:
-            self._failures, self._opened_at = 0, None
-
-    def _fail(self, *, trial: bool) -> None:
-        if self._opened_at is not None and not trial:
-            return
-        self._failures += 1
-        if trial or self._failures >= self._threshold:
-            self._opened_at = self._clock.monotonic()
+        return self.only is None or is_one_of(error, self.only)

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workfleet.events import Event
 from workfleet.model.declared import GuardSpec
 from workfleet.ports.clock import Clock
-from workfleet.ports.guards import Call, Guard, Proceed
+from workfleet.ports.guards import Guard, Span
 from workfleet.ports.locks import LockTaker
 from workfleet.ports.metrics import Metrics
 from workfleet.ports.stores import KeyStore
 from workfleet.templates import Template
 
+from .again import Again
 from .breaker import CircuitBreaker
+from .circuit import Rules
+from .circuits import Circuits, FleetCircuits, OwnCircuits, Tell
+from .fallback import Fallback
 from .idempotent import Idempotent
+from .limit import FleetWindows, OwnWindows, RateLimit, Takes
 from .locked import Locked
 from .metered import Metered
+from .outage import Outage
+from .refusing import Place
+from .shared import SharedValues
+from .starts import Window
+from .timed import Timed
+from .traced import Traced
 
 
 @dataclass(frozen=True)
@@ -28,41 +38,118 @@ class Tools:
 
     locks: LockTaker
     keys: KeyStore
+    now_ms: Callable[[], Awaitable[int]]
+    """The store's time."""
     metrics: Metrics
     clock: Clock
     publish: Callable[[Event], None]
-    span: Callable[[str], AbstractContextManager[object]]
+    span: Span
+    draw: Callable[[], float]
 
 
 @dataclass(frozen=True)
-class _Traced:
-    span: Callable[[str], AbstractContextManager[object]]
+class Site:
+    """What guards stand around: its whole name, its parameters' names, and the type of its result."""
 
-    async def __call__(self, call: Call, proceed: Proceed) -> object:
-        with self.span(call.name):
-            return await proceed()
+    name: str
+    parameters: Collection[str]
+    result: Any
+    place: Place
 
 
-def build_guards(
-    specs: Sequence[GuardSpec], name: str, parameters: Collection[str], tools: Tools, result: Any
-) -> list[Guard]:
-    """The guards of one function, outermost first. `result` is the type of what it returns.
+def build_guards(specs: Sequence[GuardSpec], site: Site, tools: Tools) -> list[Guard]:
+    """The guards of one function, outermost first.
 
-    Raises ValueError for a key that names no parameter, and `PayloadRejected` for a result that cannot be remembered.
+    Raises ValueError for a key that names no parameter, a fallback that wants one which is not there and a guard that
+    does not belong there, and `PayloadRejected` for a result that cannot be remembered.
     """
-    return [_build(spec, name, parameters, tools, result) for spec in specs]
+    return [_MAKERS[spec.kind](spec.facts, site, tools) for spec in specs]
 
 
-def _build(spec: GuardSpec, name: str, parameters: Collection[str], tools: Tools, result: Any) -> Guard:
-    facts = spec.facts
-    if spec.kind == "locked":
-        key = Template.parse(facts["key"], parameters, constant=True)
-        return Locked(key, facts["ttl_ms"], facts["on_busy"], tools.locks, tools.publish)
-    if spec.kind == "idempotent":
-        key = Template.parse(facts["key"], parameters)
-        return Idempotent(name, key, facts["ttl_ms"], tools.keys, tools.clock, tools.publish, result)
-    if spec.kind == "circuit_breaker":
-        return CircuitBreaker(name, facts["threshold"], facts["reset_after_ms"], tools.clock)
-    if spec.kind == "metric":
-        return Metered(facts["name"], tools.metrics, tools.clock)
-    return _Traced(tools.span)
+def _locked(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    key = Template.parse(facts["key"], site.parameters, constant=True)
+    return Locked(key, facts["ttl_ms"], facts["on_busy"], tools.locks, tools.publish)
+
+
+def _idempotent(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    key = Template.parse(facts["key"], site.parameters)
+    limits = facts["ttl_ms"], facts["max_result_bytes"]
+    return Idempotent(site.name, key, *limits, tools.keys, tools.clock, tools.publish, site.result)
+
+
+def _circuit_breaker(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    rules = Rules(facts["threshold"], facts["reset_after_ms"], facts["window_ms"], facts["failure_rate"])
+    own = OwnCircuits(rules, tools.clock, Tell(tools.publish, "process", rules.reset_after_ms))
+    circuits: Circuits = own
+    if facts["scope"] == "fleet":
+        tell = Tell(tools.publish, "fleet", rules.reset_after_ms)
+        outage = Outage(f"the circuit of {site.name}", tools.publish)
+        circuits = FleetCircuits(rules, _shared(tools), own, tools.clock, tell, outage)
+    answer = facts["fallback"]
+    return CircuitBreaker(
+        site.name,
+        circuits,
+        site.place,
+        key=_key(facts, site),
+        only=facts["only"],
+        ignore=facts["ignore"],
+        fallback=None if answer is None else Fallback(answer, site.parameters),
+    )
+
+
+def _rate_limit(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    window = Window(facts["limit"], facts["per_ms"])
+    own = OwnWindows(window, tools.clock)
+    takes: Takes = own
+    if facts["scope"] == "fleet":
+        takes = FleetWindows(window, _shared(tools), own, Outage(f"the rate of {site.name}", tools.publish))
+    return RateLimit(
+        site.name,
+        window,
+        takes,
+        site.place,
+        key=_key(facts, site),
+        waits=facts["on_limit"] == "wait",
+        clock=tools.clock,
+        publish=tools.publish,
+    )
+
+
+def _retry(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    if site.place == "run":
+        raise ValueError("@retry is for methods of a pool; a handler or schedule says attempts=, backoff= and retry=")
+    return Again(facts["attempts"], facts["backoff"], facts["on"], tools.clock, tools.publish, tools.draw)
+
+
+def _timeout(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    if site.place == "run":
+        raise ValueError("@timeout is for methods of a pool; a handler or schedule says timeout=")
+    return Timed(facts["timeout_ms"], tools.clock)
+
+
+def _metric(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    return Metered(facts["name"], tools.metrics, tools.clock)
+
+
+def _trace(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+    return Traced(facts["name"], site.name, tools.span)
+
+
+_MAKERS: Mapping[str, Callable[[Mapping[str, Any], Site, Tools], Guard]] = {
+    "locked": _locked,
+    "idempotent": _idempotent,
+    "circuit_breaker": _circuit_breaker,
+    "rate_limit": _rate_limit,
+    "retry": _retry,
+    "timeout": _timeout,
+    "metric": _metric,
+    "trace": _trace,
+}
+
+
+def _key(facts: Mapping[str, Any], site: Site) -> Template | None:
+    return None if facts["key"] is None else Template.parse(facts["key"], site.parameters)
+
+
+def _shared(tools: Tools) -> SharedValues:
+    return SharedValues(tools.keys, tools.now_ms)

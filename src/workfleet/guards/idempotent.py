@@ -12,13 +12,13 @@ from msgspec import Raw, Struct
 from workfleet.errors import Fail, PayloadRejected, StoreUnavailable
 from workfleet.events import Event, StoreTrouble
 from workfleet.ids import new_token
+from workfleet.model.queue import LARGEST_PAYLOAD
 from workfleet.payloads.codec import Codec
 from workfleet.ports.clock import Clock
 from workfleet.ports.guards import Call, Proceed
 from workfleet.ports.stores import KeyStore
 from workfleet.templates import Template
 
-_LIMIT = 64 * 1024 * 1024
 _RUNNING_MS = 60_000
 _RENEW_S, _AGAIN_S = 20.0, 2.0
 _POLL_S = 0.05
@@ -42,14 +42,15 @@ class Idempotent:
         name: str,
         key: Template,
         ttl_ms: int,
+        max_bytes: int,
         keys: KeyStore,
         clock: Clock,
         publish: Callable[[Event], None],
         result: Any,
     ) -> None:
-        self._name, self._key, self._ttl_ms, self._keys = name, key, ttl_ms, keys
+        self._name, self._key, self._ttl_ms, self._max_bytes, self._keys = name, key, ttl_ms, max_bytes, keys
         self._clock, self._publish = clock, publish
-        self._codec = Codec(result, f"result of {name}", limit=_LIMIT)
+        self._codec = Codec(result, f"result of {name}", limit=LARGEST_PAYLOAD)
 
     async def __call__(self, call: Call, proceed: Proceed) -> object:
         key = f"idempotent {self._name} {self._key.fill(call.values)}"
@@ -87,10 +88,16 @@ class Idempotent:
 
     def _note_of(self, value: object) -> bytes:
         try:
-            return msgspec.json.encode(_Note(done=True, result=Raw(self._codec.encode(value))))
+            result = self._codec.encode(value)
         except PayloadRejected as error:
             # The work is done: another attempt would do it again and come to the same.
             raise Fail(str(error)) from error
+        if len(result) > self._max_bytes:
+            raise Fail(
+                f"result of {self._name}: {len(result):,} bytes of JSON cannot be remembered, max_result is "
+                f"{self._max_bytes:,}: keep it elsewhere and return where, or raise max_result"
+            )
+        return msgspec.json.encode(_Note(done=True, result=Raw(result)))
 
     async def _remember(self, key: str, mine: bytes, note: bytes) -> None:
         """The work is done, so an outage must not fail the call: it is told, and a repeat would do the work again."""

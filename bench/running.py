@@ -126,9 +126,14 @@ class Program:
 
 
 @contextmanager
-def our_worker(folder: Path, environ: Mapping[str, str], *, wait: bool = True, app: str = "ours") -> Iterator[Program]:
-    """`workfleet run` with one worker process, ready when the body begins unless told not to wait."""
-    command = [WORKFLEET, "run", f"bench.programs.{app}:app", "--processes", "1", "--log-level", "warning"]
+def our_worker(
+    folder: Path, environ: Mapping[str, str], *, wait: bool = True, app: str = "ours", log_level: str | None = "warning"
+) -> Iterator[Program]:
+    """`workfleet run` with one worker process, ready when the body begins unless told not to wait. Log level None: as
+    the environment says, else as shipped."""
+    command = [WORKFLEET, "run", f"bench.programs.{app}:app", "--processes", "1"]
+    if log_level is not None:
+        command += ["--log-level", log_level]
     with started(command, folder, environ) as program:
         if wait:
             program.wait_for(lambda: _is_ready(environ), "readiness", _START_WITHIN_S)

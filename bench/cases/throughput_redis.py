@@ -23,11 +23,18 @@ _LAYOUT = Layout("bench")
 
 
 def _turn(trial: Trial) -> Figures:
+    rate, left = worked_off(trial)
+    return {"jobs_per_s": rate, "left_jobs": left}
+
+
+def worked_off(trial: Trial, *, log_level: str | None = "warning", **settings: str) -> tuple[float, int]:
+    """How fast a worker with these settings in its environment works the jobs off, and how many finished ones are left
+    then."""
     with serving(trial.folder) as server:
         forget = {"WORKER_CONCURRENCY": str(CONCURRENCY), "BENCH_FORGET": "1"}
-        environ = ours(trial.folder, trial.size, server.url, **forget)
+        environ = ours(trial.folder, trial.size, server.url, **forget, **settings)
         fill(trial.folder, environ)
-        with our_worker(trial.folder, environ, wait=False) as worker:
+        with our_worker(trial.folder, environ, wait=False, log_level=log_level) as worker:
             begun_s = worker.wait_for_file("first")
             worker.wait_for_file("last")
             worker.wait_for(lambda: _jobs(server, "LLEN", "active") == 0, "the last settlement", 60, _POLL_S)
@@ -36,7 +43,7 @@ def _turn(trial: Trial) -> Figures:
         if unfinished:
             raise BenchError(f"{unfinished} jobs were not completed")
         left = _jobs(server, "ZCARD", "completed")
-    return {"jobs_per_s": trial.size / (ended_s - begun_s), "left_jobs": left}
+    return trial.size / (ended_s - begun_s), left
 
 
 def _jobs(server: Valkey, command: str, state: str) -> int:

@@ -26,14 +26,19 @@ def fill(folder: Path, environ: dict[str, str], *delay: str) -> float:
 
 
 def _turn(trial: Trial) -> Figures:
-    environ = ours(trial.folder, trial.size, WORKER_CONCURRENCY=CONCURRENCY)
+    return {"jobs_per_s": jobs_per_s(trial)}
+
+
+def jobs_per_s(trial: Trial, *, log_level: str | None = "warning", **settings: str) -> float:
+    """How fast a worker with these settings in its environment works the jobs off."""
+    environ = ours(trial.folder, trial.size, WORKER_CONCURRENCY=CONCURRENCY, **settings)
     fill(trial.folder, environ)
-    with our_worker(trial.folder, environ, wait=False) as worker:
+    with our_worker(trial.folder, environ, wait=False, log_level=log_level) as worker:
         begun_s = worker.wait_for_file("first")
         worker.wait_for_file("last")
         worker.wait_for(lambda: asyncio.run(_unfinished(trial.folder)) == 0, "the end of the last job", 60)
         ended_s = asyncio.run(_last_finished_s(trial.folder))
-    return {"jobs_per_s": trial.size / (ended_s - begun_s)}
+    return trial.size / (ended_s - begun_s)
 
 
 async def _unfinished(folder: Path) -> int:

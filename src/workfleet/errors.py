@@ -205,6 +205,19 @@ class CircuitOpen(WorkfleetError):
         super().__init__(f"circuit {name!r} is open after repeated failures; try again in {retry_after_ms / 1000:g} s")
 
 
+class RateLimited(WorkfleetError):
+    """A `rate_limit` lets no further call through at the moment. `retry_after_ms` is when it may again."""
+
+    code = "rate_limited"
+
+    def __init__(self, name: str, limit: int, per_ms: int, retry_after_ms: int) -> None:
+        self.name, self.limit, self.per_ms, self.retry_after_ms = name, limit, per_ms, retry_after_ms
+        super().__init__(
+            f"{name!r} is at its limit of {limit} calls in {per_ms / 1000:g} s; "
+            f"try again in {retry_after_ms / 1000:g} s"
+        )
+
+
 class PoolError(WorkfleetError):
     """A pool cannot do what was asked."""
 
@@ -222,13 +235,14 @@ class PoolBusy(PoolError):
 
 
 class PoolFailed(PoolError):
-    """The pool's children died too often in a row. `reason` is the last one's end."""
+    """The pool's children died too often in a row. `reason` is the last one's end, `last_words` the end of its standard
+    error. Scaling the pool lets it try anew."""
 
     code = "pool_failed"
 
-    def __init__(self, pool: str, reason: str) -> None:
-        self.pool, self.reason = pool, reason
-        super().__init__(f"pool {pool!r} has failed and takes no calls: {reason}")
+    def __init__(self, pool: str, reason: str, last_words: str = "") -> None:
+        self.pool, self.reason, self.last_words = pool, reason, last_words
+        super().__init__(f"pool {pool!r} has failed and takes no calls: {reason}{_said(last_words)}")
 
 
 class MemoryLimitExceeded(PoolError):
@@ -243,26 +257,63 @@ class MemoryLimitExceeded(PoolError):
         )
 
 
+class CpuTimeExceeded(PoolError):
+    """A call used more processor time than its pool allows; only that call fails."""
+
+    code = "cpu_time_exceeded"
+
+    def __init__(self, pool: str, method: str, used_ms: int, limit_ms: int) -> None:
+        self.pool, self.method, self.used_ms, self.limit_ms = pool, method, used_ms, limit_ms
+        super().__init__(
+            f"{pool}.{method} used {used_ms / 1000:.1f} s of processor time, the limit is {limit_ms / 1000:g} s: "
+            "its process was killed"
+        )
+
+
 class CallTimeout(PoolError):
-    """A pool call passed its timeout; its process was killed and replaced."""
+    """A pool call passed its timeout; the process that worked on it was killed and replaced. `ended` says what became
+    of it."""
 
     code = "call_timeout"
 
-    def __init__(self, pool: str, method: str, timeout_ms: int) -> None:
-        self.pool, self.method, self.timeout_ms = pool, method, timeout_ms
-        super().__init__(f"{pool}.{method} did not end within {timeout_ms / 1000:g} s: its process was killed")
+    def __init__(self, pool: str, method: str, timeout_ms: int, *, ended: str = "its process was killed") -> None:
+        self.pool, self.method, self.timeout_ms, self.ended = pool, method, timeout_ms, ended
+        super().__init__(f"{pool}.{method} did not end within {timeout_ms / 1000:g} s: {ended}")
 
 
 class ChildDied(PoolError):
-    """A pool's child ended in the middle of a call. `how` is the signal or exit code, `last_words` its standard
-    error."""
+    """A pool's child ended in the middle of a call. `how` is the signal or exit code, `last_words` the end of its
+    standard error, `peak_bytes` the most that it held in memory; None where that is not known."""
 
     code = "child_died"
 
-    def __init__(self, pool: str, method: str, pid: int, how: str, last_words: str = "") -> None:
-        self.pool, self.method, self.pid, self.how, self.last_words = pool, method, pid, how, last_words
-        tail = f"\nlast words:\n{last_words}" if last_words else ""
-        super().__init__(f"the child {pid} of pool {pool!r} died in {method} ({how}){tail}")
+    def __init__(
+        self, pool: str, method: str, pid: int, how: str, last_words: str = "", peak_bytes: int | None = None
+    ) -> None:
+        self.pool, self.method, self.pid, self.how = pool, method, pid, how
+        self.last_words, self.peak_bytes = last_words, peak_bytes
+        held = "" if peak_bytes is None else f", it held at most {peak_bytes / 1e6:.0f} MB"
+        super().__init__(f"the child {pid} of pool {pool!r} died in {method} ({how}{held}){_said(last_words)}")
+
+
+class CallStuck(PoolError):
+    """A pool call made no progress for `stuck_ms`; the process that worked on it was killed and replaced. `last_words`
+    is the end of its standard error, with the stacks of its threads. A call that waits on purpose should report
+    progress, or the pool's `stuck_after` be longer."""
+
+    code = "call_stuck"
+
+    def __init__(self, pool: str, method: str, pid: int, stuck_ms: int, last_words: str = "") -> None:
+        self.pool, self.method, self.pid = pool, method, pid
+        self.stuck_ms, self.last_words = stuck_ms, last_words
+        super().__init__(
+            f"{pool}.{method} made no progress for {stuck_ms / 1000:g} s: its process {pid} was killed; "
+            f"report progress where it waits, or raise `stuck_after`{_said(last_words)}"
+        )
+
+
+def _said(last_words: str) -> str:
+    return f"\nlast words:\n{last_words}" if last_words else ""
 
 
 class RemoteError(PoolError):

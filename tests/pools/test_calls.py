@@ -205,11 +205,16 @@ async def test_context_logs_and_progress_cross_the_boundary(make_pool: MakePool)
 
 
 async def test_a_hundred_thousand_printed_lines(make_pool: MakePool) -> None:
+    """As many as the child may are handed on; the others are counted."""
     made = make_pool(BASIC)
     await made.pool.call("chatter", (100_000,))
-    await wait_until(lambda: len(made.lines) == 100_000)
+
+    def told() -> int:
+        return sum(int(line.split()[1].replace(",", "")) if line[0] == "…" else 1 for _, line in made.lines)
+
+    await wait_until(lambda: told() == 100_000, 30)
     assert made.lines[0] == ("stdout", "line 0")
-    assert made.lines[-1] == ("stdout", "line 99999")
+    assert len(made.lines) < 100_000
     assert await made.pool.call("echo", (1,)) == 1
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.pools.workers import Basic
 from workfleet.errors import ConfigError, MisplacedGuard
 from workfleet.model.declared import GuardSpec, add_guard, guards_of, marked
-from workfleet.pools.child_engine import Engine
 from workfleet.pools.child_target import Target
 from workfleet.pools.declare import health_check, on_shutdown, on_start, process, public
 from workfleet.pools.marks import HealthMark, HookMark, ProcessMark, PublicMark, public_methods
-from workfleet.pools.options import ChildSpec, PoolOptions, merged
+from workfleet.pools.options import ChildSpec, PoolOptions
+from workfleet.pools.reading import merged
 from workfleet.units import Size
 
 
@@ -58,7 +58,7 @@ async def test_a_plain_instance_may_stand_in_for_a_pool() -> None:
 
 
 def test_the_child_runs_what_was_written() -> None:
-    target = Target(Images(), Engine())
+    target = Target(Images())
     assert target.kinds == {
         "plain": "sync",
         "coroutine": "async",

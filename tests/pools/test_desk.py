@@ -3,90 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 import pytest
 
-from workfleet.clock import SystemClock
+from tests.pools.place import Place
 from workfleet.errors import PoolBusy, PoolError
 from workfleet.pools import wire
-from workfleet.pools.calls import Call
-from workfleet.pools.desk import Desk
-from workfleet.pools.member import Member
-from workfleet.pools.options import PoolOptions
 from workfleet.pools.process import Exit
-
-
-class FakeChild:
-    """Notes the ids of the calls that it was sent."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-        self.line: deque[int] = deque()
-        self.sent: list[int] = []
-        self.last_begun = 0
-
-    def send(self, pieces: list[bytes]) -> None:
-        _, kind, _, call_id = wire.HEADER.unpack_from(pieces[0])
-        if kind == wire.CALL:
-            self.line.append(call_id)
-            self.sent.append(call_id)
-
-    def kill(self) -> None: ...
-    def look(self) -> None: ...
-
-    def begun(self) -> int:
-        return self.last_begun
-
-    def phase(self) -> str:
-        return "ready"
-
-
-class Place:
-    """A desk with fake children."""
-
-    def __init__(self, children: int, limit: int = 1_000) -> None:
-        self.desk = Desk("p", limit)
-        self.calls = 0
-        self.members = [self.add(pid) for pid in range(children)]
-
-    def add(self, pid: int) -> tuple[Member, FakeChild]:
-        child = FakeChild(pid)
-        member = Member(pid, child, PoolOptions(name="p", size=1), self, SystemClock())
-        member.hear(wire.READY, 0, 0, memoryview(wire.encode({})))
-        return member, child
-
-    def joined(self, member: Member) -> None:
-        self.desk.join(member)
-
-    def finished(self, member: Member, call: Call, micros: int, *, failed: bool) -> None:
-        self.desk.finished(call, None if member.state == "gone" else micros)
-
-    def give_back(self, member: Member, calls: list[Call]) -> None:
-        self.desk.leave(member)
-        self.desk.take_back(calls)
-
-    def note(self, deadline: float) -> None: ...
-
-    def submit(self, *, method: str = "m", alone: bool = False) -> Call:
-        self.calls += 1
-        call = Call(self.calls, method, b"", timeout=None, listener=None, alone=alone)
-        self.desk.submit(call)
-        return call
-
-    def answer(self, which: int, micros: int = 10) -> None:
-        member, child = self.members[which]
-        member.hear(wire.RESULT, child.line.popleft(), micros, memoryview(wire.encode(None)))
-
-    def lines(self) -> list[list[int]]:
-        return [list(child.line) for _, child in self.members]
-
-    def prove_quick(self) -> None:
-        for _ in range(40):
-            self.submit()
-            self.answer(0)
-        self.calls = 100
 
 
 async def test_the_least_busy_child_gets_the_call_and_the_rest_waits() -> None:
@@ -198,3 +121,53 @@ async def test_a_reply_to_another_call_is_not_taken() -> None:
     call = place.submit()
     place.members[0][0].hear(wire.RESULT, 77, 0, memoryview(wire.encode("wrong")))
     assert not call.future.done()
+
+
+async def test_a_busy_pool_says_when_half_of_what_waits_will_have_been_served() -> None:
+    place = Place(2, limit=40)
+    for _ in range(20):
+        place.submit()
+        place.answer(0, micros=100_000)
+    for _ in range(42):
+        place.submit()
+    with pytest.raises(PoolBusy) as busy:
+        place.submit()
+    assert (busy.value.limit, busy.value.retry_after_ms) == (40, 1_000)  # 20 calls of 100 ms for 2 children
+
+
+async def test_what_waits_counts_not_what_was_called_once() -> None:
+    place = Place(1, limit=10)
+    place.submit(method="slow")
+    place.answer(0, micros=3_600_000_000)
+    place.submit(method="quick")
+    place.answer(0, micros=100_000)
+    for _ in range(11):
+        place.submit(method="quick")
+    with pytest.raises(PoolBusy) as busy:
+        place.submit(method="slow")
+    assert busy.value.retry_after_ms == 500
+
+
+async def test_a_busy_pool_s_guess_has_bounds_and_one_for_the_unknown() -> None:
+    async def guess(micros: int | None, children: int = 1) -> int:
+        place = Place(children, limit=2)
+        if micros is not None:
+            place.submit()
+            place.answer(0, micros=micros)
+        for _ in range(children + 2):
+            place.submit(alone=True)
+        with pytest.raises(PoolBusy) as busy:
+            place.submit()
+        return busy.value.retry_after_ms
+
+    assert await guess(None) == 1_000
+    assert await guess(None, children=0) == 1_000
+    assert await guess(10) == 100
+    assert await guess(3_600_000_000) == 30_000
+
+
+async def test_a_limit_of_none_means_that_nobody_waits() -> None:
+    place = Place(1, limit=0)
+    place.submit()
+    with pytest.raises(PoolBusy):
+        place.submit()

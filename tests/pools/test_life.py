@@ -51,8 +51,7 @@ async def test_recycling_waits_for_the_calls(make_pool: MakePool, tmp_path: Path
     await begun(tmp_path / "a")
     made.pool.recycle()
     assert await call == "done"
-    await wait_until(lambda: len(made.told(ChildReplaced)) == 2)
-    assert not before & set(made.pool.stats().pids)
+    await wait_until(lambda: len(made.told(ChildReplaced)) == 2 and not before & set(made.pool.stats().pids))
     assert {event.why for event in made.told(ChildReplaced)} == {"recycled"}
     assert made.told(ChildDied) == []
     assert made.pool.stats().restarts == 0

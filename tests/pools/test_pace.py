@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from workfleet.pools.pace import Pace
 
 
@@ -36,4 +38,11 @@ def test_methods_are_judged_apart() -> None:
     pace = paced(*[10] * 32)
     pace.took("slow", 2_000_000)
     assert (pace.line("m"), pace.line("slow")) == (64, 1)
-    assert round(pace.mean_ms()) == 1000
+
+
+def test_the_mean_of_calls_is_that_of_their_methods() -> None:
+    pace = paced(*[1_000] * 10)
+    pace.took("slow", 2_000_000)
+    assert pace.mean_ms(["m"] * 3 + ["slow"]) == pytest.approx(500.75)
+    assert pace.mean_ms(["unknown"]) == pace.mean_ms([]) == pytest.approx(1_000.5)
+    assert Pace().mean_ms(["m"]) is None

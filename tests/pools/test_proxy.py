@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,44 @@ async def test_wrong_arguments_raise_before_any_await() -> None:
     assert pool.calls == [("add", (1,), {})]
     assert list(inspect.signature(proxy.add).parameters) == ["a", "b"]
     assert proxy.begin.__doc__ == Basic.begin.__doc__
+
+
+class Signatures:
+    """Parameters of every kind."""
+
+    @public
+    def none(self) -> None: ...
+    @public
+    def plain(self, a: int, b: int = 1) -> None: ...
+    @public
+    def by_position(self, a: int, b: int = 1, /) -> None: ...
+    @public
+    def needs_name(self, a: int, *, b: int) -> None: ...
+    @public
+    def may_name(self, a: int, *, b: int = 1) -> None: ...
+    @public
+    def any_number(self, a: int, *more: int) -> None: ...
+    @public
+    def any_name(self, a: int = 1, **more: int) -> None: ...
+
+
+@pytest.mark.parametrize("count", range(4))
+@pytest.mark.parametrize("names", [(), ("b",), ("c",)])
+@pytest.mark.parametrize("method", [name for name in vars(Signatures) if name[0] != "_"])
+async def test_exactly_those_arguments_pass_that_python_would_take(
+    method: str, names: tuple[str, ...], count: int
+) -> None:
+    pool, args, kwargs = Recorder(), tuple(range(count)), dict.fromkeys(names, 1)
+    signature = inspect.signature(getattr(Signatures(), method))
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as refused:
+        with pytest.raises(TypeError, match=re.escape(str(refused))):
+            getattr(pool_proxy(Signatures, pool), method)(*args, **kwargs)
+        assert pool.calls == []
+    else:
+        assert await getattr(pool_proxy(Signatures, pool), method)(*args, **kwargs) == "answer"
+        assert pool.calls == [(method, args, kwargs)]
 
 
 async def test_middleware_stands_around_each_call_and_is_made_once_per_method() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from tests.pools.support import wait_until
 from tests.pools.workers import Basic, Hooks, SlowShutdown
 from workfleet.clock import SystemClock
-from workfleet.errors import ConfigError, NotFound, PoolError, UsageError
+from workfleet.errors import ConfigError, NotFound, PayloadRejected, PoolError, UsageError
 from workfleet.events import ChildPrinted, Event
 from workfleet.model.declared import marked
-from workfleet.pools.declare import process
+from workfleet.pools.declare import process, public
 from workfleet.pools.marks import ProcessMark, ProcessOptions
-from workfleet.pools.options import ChildSpec, PoolOptions, merged
+from workfleet.pools.options import ChildSpec, PoolOptions
+from workfleet.pools.reading import merged
 from workfleet.pools.registry import Pools, PoolSetup
 
 
@@ -92,6 +94,40 @@ async def test_options_may_be_given_until_the_pool_has_started(pools: tuple[Pool
     assert registry.list() == ("basic",)
 
 
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"strategy": "round_robin"}, "strategy='least_busy'"),
+        ({"isolation": "thread"}, "isolation='process'"),
+        ({"min_size": 1, "max_size": 2, "size": 1}, "min_size=None"),
+        ({"max_queue": 7}, "queue_limit=1000"),
+        ({"strategy": "consistent_hash", "hash_key": "{value}"}, "(strategy='least_busy'|hash_key=None)"),
+    ],
+)
+async def test_a_pool_that_has_started_cannot_get_other_options(
+    pools: tuple[Pools, list[Event]], said: Any, field: str
+) -> None:
+    registry, _ = pools
+    echo = await registry.pool(Echo)
+    with pytest.raises(UsageError, match=f"pool 'echo' exists with {field}: it cannot have"):
+        await registry.pool(Echo, **said)
+    assert await echo.echo(1) == 1
+
+
+async def test_other_options_before_the_start_hold_for_the_injected_proxy_too(
+    pools: tuple[Pools, list[Event]],
+) -> None:
+    registry, _ = pools
+    injected = registry.declare(Echo)
+    await registry.pool(Echo, isolation="inline", strategy="consistent_hash", hash_key="value")
+    assert await injected.echo(1) == 1
+    with pytest.raises(PayloadRejected, match=r"arguments of echo\.echo: .*they give no hash_key"):
+        await injected.echo(None)
+    assert registry.stats()["echo"].pids == (os.getpid(),)
+    with pytest.raises(ConfigError, match=r"Hooks\.word: hash_key of pool 'hooks'"):
+        registry.declare(Hooks, strategy="consistent_hash", hash_key="value")
+
+
 async def test_what_is_refused(pools: tuple[Pools, list[Event]]) -> None:
     registry, _ = pools
     registry.declare(Basic)
@@ -108,6 +144,13 @@ async def test_what_is_refused(pools: tuple[Pools, list[Event]]) -> None:
         registry.declare(Silent)
     assert registry.list() == ("basic",)
     assert registry.declare(Hooks) is registry.declare(Hooks)
+
+
+@process("echo", size=1)
+class Echo:
+    @public
+    def echo(self, value: object) -> object:
+        return value
 
 
 @process("silent")

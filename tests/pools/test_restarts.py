@@ -48,7 +48,19 @@ def test_a_completed_call_ends_the_loop() -> None:
     judge = restarts()
     for _ in range(1_000):
         assert judge.died(0, started=0.0, now=10.0, size=1) == 0.0
-        judge.call_completed()
+        judge.call_completed(0)
+
+
+def test_a_place_whose_child_keeps_dying_waits_longer_while_the_others_work() -> None:
+    judge = restarts()
+    waits = []
+    for _ in range(8):
+        waits.append(judge.died(0, started=10.0, now=10.0, size=2))
+        judge.call_completed(1)
+    assert waits == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert len(judge) == 0  # the pool as a whole is in no loop
+    judge.call_completed(0)
+    assert judge.died(0, started=0.0, now=10.0, size=2) == 0.0
 
 
 def test_old_deaths_are_forgotten() -> None:
@@ -56,6 +68,37 @@ def test_old_deaths_are_forgotten() -> None:
     for number in range(100):
         assert judge.died(0, started=0.0, now=number * 21.0, size=1) is not None
     assert len(judge) == 3
+
+
+def test_a_child_that_lived_for_a_window_begins_the_row_anew() -> None:
+    judge = restarts()
+    assert [judge.died(0, started=0.0, now=50.0, size=2) for _ in range(3)] == [0.0, 1.0, 2.0]
+    assert judge.died(0, started=50.0, now=109.9, size=2) == 4.0
+    assert judge.died(0, started=50.0, now=110.0, size=2) == 0.0
+
+
+def test_the_wait_does_not_shrink_when_its_first_deaths_leave_the_window() -> None:
+    judge, now, waits = restarts(RestartPolicy(max_restarts=100, backoff=POLICY.backoff)), 0.0, []
+    for _ in range(12):
+        wait = judge.died(0, started=now, now=now, size=1)
+        assert wait is not None
+        waits.append(wait)
+        now += wait
+    assert waits == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0] + [30.0] * 6
+
+
+def test_children_that_are_replaced_together_are_counted_together() -> None:
+    judge = Restarts(POLICY, lambda: 1.0, together=True)
+    waits = [judge.died(slot, started=0.0, now=1.0 + slot / 100, size=4) for slot in range(4)]
+    assert waits == [0.0, 1.0, 2.0, None]
+
+
+def test_forgetting_begins_anew() -> None:
+    judge = restarts()
+    while judge.died(0, started=10.0, now=10.0, size=1) is not None:
+        pass
+    judge.forget()
+    assert judge.died(0, started=0.0, now=10.0, size=1) == 0.0
 
 
 def test_policy_off() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
 
-from workfleet.pools import wire
+from workfleet.pools import parcel, segment, wire
+from workfleet.pools.link import Link
+from workfleet.pools.segment import Segment
 
 BODIES = [b"", b"x", b"y" * 100, b"z" * 65_000, b"w" * 65_536, b"v" * 300_000, b"", b"u" * 65_515]
 
@@ -68,3 +71,57 @@ def test_a_large_body_is_a_piece_of_its_own() -> None:
     body = b"a" * 100_000
     assert wire.frame(wire.CALL, 1, body)[1] is body
     assert len(wire.frame(wire.CALL, 1, b"small")) == 1
+
+
+class Heard:
+    """Notes what a link or reader hands on."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[int, int, int, object]] = []
+
+    def __call__(self, kind: int, call_id: int, number: int, body: wire.Heard) -> None:
+        self.frames.append((kind, call_id, number, wire.decode(body)))
+
+
+async def test_what_was_said_quietly_is_heard_at_the_latest_when_the_pipe_is_closed() -> None:
+    heard = Heard()
+    end, theirs = os.pipe()
+    os.set_blocking(end, False)
+    link = Link(heard, None, end)
+    link.catch_up()
+    assert heard.frames == []
+    for number in range(3):
+        os.write(theirs, wire.frame(wire.RESULT, number, wire.encode(number), number=7)[0])
+        if number == 0:
+            link.catch_up()
+            assert heard.frames == [(wire.RESULT, 0, 7, 0)]
+    os.close(theirs)
+    link.close_pipe()
+    assert heard.frames == [(wire.RESULT, number, 7, number) for number in range(3)]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(end)
+    link.catch_up()  # nothing to be heard any more
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("step", [100, 70_000, 10_000_000])
+def test_parcels_among_frames_arrive_whole_at_every_cut(step: int, shares: bool) -> None:
+    memory = Segment(segment.create("workfleet-test"))
+    values = [1, b"a" * parcel.LARGE, "small", [bytearray(b"b" * parcel.LARGE), b"c" * 300_000], 2]
+    data = b""
+    for number, value in enumerate(values):
+        packed = parcel.pack(value)
+        start = memory.put(number, packed.parts) if shares and isinstance(packed, parcel.Parcel) else None
+        data += b"".join(wire.frame(wire.RESULT, number, packed, number, start=start))
+    assert (len(data) < 2_000) is shares
+    reader, heard, position = wire.FrameReader(memory if shares else None), Heard(), 0
+    while position < len(data):
+        room = reader.room()
+        count = min(len(room), len(data) - position, step)
+        room[:count] = data[position : position + count]
+        position += count
+        for frame in reader.take(count):
+            heard(*frame)
+    assert heard.frames == [(wire.RESULT, number, number, value) for number, value in enumerate(values)]
+    assert reader.shared == (2 if shares else 0)
+    memory.close()

@@ -87,14 +87,7 @@ class Basic:
     @public
     def begin(self, mark: str, seconds: float = 60.0) -> str:
         """Says that it has begun by making a file, then takes its time, whatever signals say."""
-        Path(mark).write_text(str(os.getpid()))
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            try:
-                time.sleep(max(until - time.monotonic(), 0))
-            except BaseException:
-                pass
-        return "done"
+        return take_time(Path(mark), seconds)
 
     @public
     def wait_for(self, gate: str) -> str:
@@ -213,13 +206,6 @@ class Basic:
         yield 2
 
     @public
-    def hog(self, megabytes: int, seconds: float = 60.0) -> int:
-        kept = bytearray(megabytes * 1_000_000)
-        kept[::4096] = b"x" * len(kept[::4096])
-        time.sleep(seconds)
-        return len(kept)
-
-    @public
     def chatter(self, lines: int) -> None:
         for number in range(lines):
             print("line", number)
@@ -296,6 +282,17 @@ class Hooks:
     @public
     def word(self, word: str) -> None:
         self.note(word)
+
+
+def take_time(mark: Path, seconds: float) -> str:
+    mark.write_text(str(os.getpid()))
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            time.sleep(max(until - time.monotonic(), 0))
+        except BaseException:
+            pass
+    return "done"
 
 
 class Patient:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from .event import Event, Level
-from .health import HealthChanged, MetricsDropped, MetricsUnavailable, StoreRestored, StoreTrouble
+from .guards import CallLimited, CallRetried, CircuitClosed, CircuitHalfOpened, CircuitOpened
+from .health import HealthChanged, MetricsDropped, MetricsFileFailed, MetricsUnavailable, StoreRestored, StoreTrouble
 from .jobs import BackoffFailed, ClaimLost, JobClaimed, JobEnqueued, JobLogged, JobRecovered, JobSettled
 from .locks import LockAcquired, LockBusySkipped, LockLostEvent
 from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
-from .pools import ChildDied, ChildPrinted, ChildReplaced, ChildStarted, PoolFailed, PoolScaled
+from .pools import (
+    ChildDied,
+    ChildPrinted,
+    ChildReplaced,
+    ChildStarted,
+    PoolCpuLimited,
+    PoolFailed,
+    PoolOrdered,
+    PoolOrderRefused,
+    PoolScaled,
+    ReplacementFailed,
+)
 from .process import (
     Declared,
+    HttpListening,
+    HttpUnavailable,
     IdleWaits,
     ServiceRestarted,
     SettingIgnored,
@@ -36,14 +50,21 @@ from .schedules import (
 
 __all__ = [
     "BackoffFailed",
+    "CallLimited",
+    "CallRetried",
     "ChildDied",
     "ChildPrinted",
     "ChildReplaced",
     "ChildStarted",
+    "CircuitClosed",
+    "CircuitHalfOpened",
+    "CircuitOpened",
     "ClaimLost",
     "Declared",
     "Event",
     "HealthChanged",
+    "HttpListening",
+    "HttpUnavailable",
     "IdleWaits",
     "JobClaimed",
     "JobEnqueued",
@@ -58,13 +79,18 @@ __all__ = [
     "LockBusySkipped",
     "LockLostEvent",
     "MetricsDropped",
+    "MetricsFileFailed",
     "MetricsUnavailable",
     "OutboxMoved",
     "OutboxRecovered",
     "OutboxRowRefused",
     "OutboxTrouble",
+    "PoolCpuLimited",
     "PoolFailed",
+    "PoolOrderRefused",
+    "PoolOrdered",
     "PoolScaled",
+    "ReplacementFailed",
     "ScheduleCoalesced",
     "ScheduleFault",
     "ScheduleFired",

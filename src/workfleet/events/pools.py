@@ -28,10 +28,14 @@ class ChildDied(Event, frozen=True, kw_only=True):
     how: str
     """The signal or exit code."""
     why: str
+    cause: str = "crashed"
+    """"crashed", "killed" by its pool, or the code of what its call failed with, such as "call_timeout"."""
     method: str | None
     """What it was running."""
     last_words: str
     """The end of its standard error."""
+    peak_bytes: int | None = None
+    """The most that it held in memory; None where that is not known."""
 
     def severity(self) -> Level:
         # Ended while it still started, because nobody needs it any more: nothing that anybody has to look at.
@@ -49,23 +53,69 @@ class ChildReplaced(Event, frozen=True, kw_only=True):
     why: str
 
 
+class ReplacementFailed(Event, frozen=True, kw_only=True):
+    """A child was to be recycled, and the one that should follow it did not start. The old one works on."""
+
+    wire_name: ClassVar[str] = "replacement.failed"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "pool {pool}: no replacement for child {pid}, which works on: {why}"
+    pool: str
+    pid: int
+    slot: int
+    why: str
+    retry_ms: int
+    """When it is tried again."""
+
+
 class ChildPrinted(Event, frozen=True, kw_only=True):
     """A line that a child wrote to its standard output or error."""
 
     wire_name: ClassVar[str] = "child.printed"
-    text: ClassVar[str] = "{line}"
+    text: ClassVar[str] = "{pool}[{pid}]: {line}"
     pool: str
     pid: int
     stream: str
     line: str
 
 
+class PoolCpuLimited(Event, frozen=True, kw_only=True):
+    """A pool with `cpu=` has started. `by` is what holds its children to that: "cgroup" or "affinity"."""
+
+    wire_name: ClassVar[str] = "pool.cpu_limited"
+    text: ClassVar[str] = "pool {pool}: each child has {cores} cores, by {by}"
+    pool: str
+    cores: float
+    by: str
+
+
 class PoolScaled(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "pool.scaled"
-    text: ClassVar[str] = "pool {pool}: size {new} instead of {old}"
+    text: ClassVar[str] = "pool {pool}: size {new} instead of {old}: {why}"
     pool: str
     old: int
     new: int
+    why: str
+
+
+class PoolOrdered(Event, frozen=True, kw_only=True):
+    """An operator told this worker to do something with a pool, and it was done."""
+
+    wire_name: ClassVar[str] = "pool.ordered"
+    text: ClassVar[str] = "an operator's order for pool {pool}: {order}"
+    pool: str
+    order: str
+    """ "recycle", or "scale to" and the size."""
+
+
+class PoolOrderRefused(Event, frozen=True, kw_only=True):
+    """An operator told this worker to do something with a pool, and it cannot be done."""
+
+    wire_name: ClassVar[str] = "pool.order_refused"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "an operator's order for pool {pool} was refused ({order}): {reason}"
+    pool: str
+    order: str
+    reason: str
 
 
 class PoolFailed(Event, frozen=True, kw_only=True):
@@ -74,3 +124,5 @@ class PoolFailed(Event, frozen=True, kw_only=True):
     text: ClassVar[str] = "pool {pool} has failed and takes no calls: {reason}"
     pool: str
     reason: str
+    last_words: str = ""
+    """The end of the standard error of the child that died last."""

@@ -14,6 +14,9 @@ from typing import Final
 _SIZE = mmap.PAGESIZE
 _CALL = struct.Struct("<Q")
 _PHASE_AT = _CALL.size
+_BEATS = struct.Struct("<Q")
+_BEATS_AT = 2 * _CALL.size
+_HALT_AT = 3 * _CALL.size
 
 PHASES: Final = ("starting the interpreter", "importing", "building", "in @on_start", "ready", "in @on_shutdown")
 IMPORTING: Final = 1
@@ -41,6 +44,7 @@ class Board:
 
     def __init__(self, fd: int) -> None:
         self._page = mmap.mmap(fd, _SIZE)
+        self._beats = 0
 
     def begin(self, call_id: int) -> None:
         """Child: the call whose method runs from now on."""
@@ -51,11 +55,29 @@ class Board:
         call_id: int = _CALL.unpack_from(self._page, 0)[0]
         return call_id
 
+    def halt(self) -> None:
+        """Parent: it may begin no other call."""
+        self._page[_HALT_AT] = 1
+
+    def halted(self) -> bool:
+        """Child: whether it was told so. It alone decides whether a call was begun, so that none can be run twice."""
+        return self._page[_HALT_AT] != 0
+
     def enter(self, phase: int) -> None:
         self._page[_PHASE_AT] = phase
 
     def phase(self) -> str:
         return PHASES[self._page[_PHASE_AT]]
+
+    def beat(self) -> None:
+        """Child: its loop lives."""
+        self._beats += 1
+        _BEATS.pack_into(self._page, _BEATS_AT, self._beats)
+
+    def beats(self) -> int:
+        """Parent: how often it has been seen to live."""
+        beats: int = _BEATS.unpack_from(self._page, _BEATS_AT)[0]
+        return beats
 
     def close(self) -> None:
         self._page.close()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from workfleet.pools import wire
+from workfleet.pools.parcel import Parcel
 
 NEVER: Final = float("inf")
 
@@ -22,13 +23,35 @@ class Listener(Protocol):
 class Call:
     """Ends exactly once: with a value, with an error, or unheard where nobody waits any more."""
 
-    __slots__ = (
-        "abandoned", "alone", "body", "deadline", "doom", "future", "gone", "id", "items", "listener", "losses",
-        "method", "timeout",
-    )  # fmt: skip
+    # Set on the object only where it becomes another: most calls are small, and making one is part of their cost.
+    key: str | None = None
+    """What it is routed by, where calls have keys."""
+    items: Items | None = None
+    deadline: float = NEVER
+    doom: Exception | None = None
+    """Why its child is being killed: what the call then fails with."""
+    losses = 0
+    """How often its child died before it had begun."""
+    made = 0.0
+    begun = 0.0
+    """When it was made and when a child began it, on the monotonic clock, where that is told of; 0: it was not."""
+    micros: int | None = None
+    """How long it ran, as its child says."""
+    pid: int | None = None
+    """The process that had it last."""
+    abandoned = False
+    gone: asyncio.Future[None] | None = None
+    """Set by who abandons it: done when no process works on it any more."""
 
     def __init__(
-        self, call_id: int, method: str, body: bytes, *, timeout: float | None, listener: Listener | None, alone: bool
+        self,
+        call_id: int,
+        method: str,
+        body: wire.Body,
+        *,
+        timeout: float | None,
+        listener: Listener | None,
+        alone: bool,
     ) -> None:
         self.id = call_id
         self.method = method
@@ -38,20 +61,17 @@ class Call:
         self.alone = alone
         """Never sent ahead to a child that is still busy."""
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.items: Items | None = None
-        self.deadline = NEVER
-        self.doom: Exception | None = None
-        """Why its child is being killed: what the call then fails with."""
-        self.losses = 0
-        """How often its child died before it had begun."""
-        self.abandoned = False
-        self.gone: asyncio.Future[None] | None = None
-        """Set by who abandons it: done when no process works on it any more."""
+
+    def freeze(self) -> None:
+        """It has to wait: its large arguments are copied, because whoever made it may change them meanwhile."""
+        if isinstance(self.body, Parcel):
+            self.body = self.body.frozen()
 
     def succeed(self, value: Any) -> None:
         if not self.future.done():
             self.future.set_result(value)
-        self._leave()
+        if self.items is not None or self.gone is not None:
+            self._leave()
 
     def fail(self, error: Exception) -> None:
         if not self.future.done():

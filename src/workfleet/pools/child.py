@@ -1,6 +1,7 @@
-"""A child's life: `python -m workfleet.pools.child NAME PARENT SOCKET LIFELINE BOARD`, started by the parent only.
+"""A child's life: `python -m workfleet.pools.child NAME PARENT SOCKET LIFELINE BOARD PIPE MEMORY MEMORY`.
 
-Ties itself to its parent, builds what it serves, serves until it is told to stop. The first frame says what to be.
+Started by the parent only. Ties itself to its parent, builds what it serves, serves until it is told to stop. The first
+frame says what to be.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from workfleet.pools.child_calls import Calls
 from workfleet.pools.child_channel import Channel, Closed
 from workfleet.pools.child_engine import Engine
 from workfleet.pools.child_failure import pack
-from workfleet.pools.child_target import Target, find
-from workfleet.supervision.lifeline import die_with_parent, end_group, leave_signals_to_parent
+from workfleet.pools.child_limits import address_space
+from workfleet.pools.child_target import Target, find, run_hooks
+from workfleet.pools.child_trace import CallTrace
+from workfleet.pools.segment import Segment
+from workfleet.supervision.lifeline import die_with_parent, dump_on_signal, end_group, leave_signals_to_parent
 
 _OOM_SCORE: Final = 500
 
@@ -32,15 +36,21 @@ class Boot(NamedTuple):
     python_path: str | None
     factory: str
     args: bytes
+    address_space: int | None = None
+    trace: str | None = None
+    """Where calls that bring a trace along find what they run in."""
+    traced_as: str | None = None
+    """The pool's name, where each call is a span."""
 
 
 def main() -> int:
     name, *numbers = sys.argv[1:]
-    parent, descriptor, lifeline, page = map(int, numbers)
+    parent, descriptor, lifeline, page, pipe, *shared = map(int, numbers)
     die_with_parent(lifeline, parent)
     leave_signals_to_parent()
     _be_first_for_the_oom_killer()
     faulthandler.enable()
+    dump_on_signal()
     sys.argv = [name]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -49,8 +59,10 @@ def main() -> int:
     sock.set_inheritable(False)
     status = Board(page)
     os.close(page)
+    for each in (pipe, *shared):
+        os.set_inheritable(each, False)
     try:
-        return _live(Channel(sock), status)
+        return _live(Channel(sock, pipe, *map(Segment, shared)), status)
     except Closed:
         end_group()
         return 1
@@ -66,9 +78,11 @@ def _be_first_for_the_oom_killer() -> None:
 
 
 def _live(channel: Channel, status: Board) -> int:
-    engine = Engine()
+    engine = Engine(status.beat)
+    boot = Boot(*wire.decode(channel.next().body))
     try:
-        target = _build(Boot(*wire.decode(channel.next().body)), engine, status)
+        with address_space(boot.address_space):
+            target = _build(boot, engine, status)
     except BaseException as error:  # noqa: BLE001 - the boundary around user code: it says why and ends
         traceback.print_exception(error)
         channel.send(wire.UNFIT, 0, pack(error))
@@ -77,8 +91,8 @@ def _live(channel: Channel, status: Board) -> int:
     channel.send(wire.READY, 0, wire.encode(target.kinds))
     failed: Exception | None = None
     try:
-        Calls(target, channel, status, engine).serve()
-        target.run_hooks("shutdown")
+        Calls(target, channel, status, engine, CallTrace(boot.trace, boot.traced_as)).serve()
+        run_hooks(target, "shutdown", engine.settle)
     except Closed:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary around user code: told on standard error and by the exit code
@@ -103,9 +117,9 @@ def _build(boot: Boot, engine: Engine, status: Board) -> Target:
     factory = find(boot.factory)
     args: tuple[Any, ...] = wire.decode(boot.args)
     status.enter(board.BUILDING)
-    target = Target(engine.enter(engine.settle(factory(*args))), engine)
+    target = Target(engine.enter(engine.settle(factory(*args))))
     status.enter(board.STARTING)
-    target.run_hooks("start")
+    run_hooks(target, "start", engine.settle)
     return target
 
 

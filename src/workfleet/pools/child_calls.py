@@ -10,16 +10,21 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, assert_never
 
-from workfleet.pools import child_context, wire
+from workfleet.pools import child_context, parcel, wire
 from workfleet.pools.board import STOPPING, Board
 from workfleet.pools.child_channel import Channel, Closed
 from workfleet.pools.child_engine import Engine
 from workfleet.pools.child_failure import pack
-from workfleet.pools.child_target import Target
+from workfleet.pools.child_target import Kind, Target, illness
+from workfleet.pools.child_trace import TRACEPARENT, CallTrace
 from workfleet.supervision.lifeline import end_group
 
+_SETTLED: Final = parcel.SIMPLE | {bytes, bytearray, tuple, list, dict, set, frozenset}
+"""Types of which nothing is awaitable or a generator; looking closer costs more than a small call."""
+_NOTHING: Final = frozenset[int]()
 _ABOUT_CALLS: Final = frozenset({wire.CREDIT, wire.CANCEL})
 
 
@@ -27,7 +32,13 @@ def _ignore(room: int) -> None:
     pass
 
 
-class _Unsendable(Exception):
+def _end_all(cancel: Callable[[], None]) -> None:
+    end_group()
+
+
+class Unsendable(Exception):
+    """A method returned what cannot be sent. `body` says what and why."""
+
     def __init__(self, value: object, reason: object) -> None:
         self.body = wire.encode((type(value).__qualname__, str(reason)))
 
@@ -35,65 +46,95 @@ class _Unsendable(Exception):
 class Calls:
     """Serves until the parent says stop."""
 
-    def __init__(self, target: Target, channel: Channel, board: Board, engine: Engine) -> None:
+    def __init__(
+        self,
+        target: Target,
+        channel: Channel,
+        board: Board,
+        engine: Engine,
+        trace: CallTrace,
+        orphaned: Callable[[Callable[[], None]], None] = _end_all,
+    ) -> None:
+        """`orphaned` is called, with what cancels it, while async code runs and the parent has gone."""
         self._target = target
         self._channel = channel
         self._board = board
         self._engine = engine
+        self._trace = trace
+        self._orphaned = orphaned
         self._pid = os.getpid()
+        self._methods: dict[str, tuple[Kind, Callable[..., Any]]] = {}
 
     def serve(self) -> None:
         while True:
-            if self._engine.started and not self._channel.has_message():
+            while self._engine.started and not self._channel.has_message():
                 self._engine.wait_readable(self._channel.fileno())
+                self._channel.poll(_NOTHING)
             message = self._channel.next()
             if message.kind == wire.CALL:
-                self._answer(message.call_id, message.body)
+                if self._board.halted():
+                    self._channel.send(wire.UNBEGUN, message.call_id)
+                else:
+                    self._answer(message.call_id, message.body)
             elif message.kind == wire.PING:
-                self._channel.send(wire.PONG, message.call_id, wire.encode(self._target.illness()))
+                self._channel.send(wire.PONG, message.call_id, wire.encode(illness(self._target, self._engine.settle)))
             elif message.kind == wire.STOP:
                 self._board.enter(STOPPING)
                 return
             # Else it is about a call that has ended meanwhile.
 
-    def _answer(self, call_id: int, request: bytes | memoryview) -> None:
+    def _answer(self, call_id: int, request: bytes | memoryview | parcel.Parcel) -> None:
         self._board.begin(call_id)
         started = time.perf_counter_ns()
         kind = wire.RESULT
+        body: wire.Body
         try:
             kind, body = self._run(call_id, request)
         except Closed:
             raise
-        except _Unsendable as error:
+        except Unsendable as error:
             kind, body = wire.UNSENDABLE, error.body
         except BaseException as error:  # noqa: BLE001 - the boundary around user code: whatever it raises is the call's answer
             kind, body = wire.ERROR, pack(error)
         if os.getpid() != self._pid:  # the method forked and its copy came back here: only the original may answer
             os._exit(0)
-        self._channel.send(kind, call_id, body, (time.perf_counter_ns() - started) // 1000)
+        self._channel.answer(kind, call_id, body, started, time.perf_counter_ns())
 
-    def _run(self, call_id: int, request: bytes | memoryview) -> tuple[int, bytes]:
+    def _run(self, call_id: int, request: bytes | memoryview | parcel.Parcel) -> tuple[int, wire.Body]:
         method, args, kwargs, facts = wire.decode(request)
-        kind, function = self._target.method(method)
+        if method not in self._methods:
+            self._methods[method] = self._target.method(method)
+        kind, function = self._methods[method]
         child_context.enter(child_context.CallContext(self._channel, call_id, facts or {}))
+        if facts is None or TRACEPARENT not in facts:
+            return self._run_method(call_id, method, kind, partial(function, *args, **kwargs))
+        with self._trace.around(method, facts[TRACEPARENT]):
+            return self._run_method(call_id, method, kind, partial(function, *args, **kwargs))
+
+    def _run_method(
+        self, call_id: int, method: str, kind: Kind, call: Callable[[], Any]
+    ) -> tuple[int, wire.Body]:
         match kind:
             case "sync":
-                value = function(*args, **kwargs)
-                if inspect.isgenerator(value) or inspect.isasyncgen(value):
-                    raise TypeError(f"{method} returned a generator but is none itself: write it with `yield`")
-                if inspect.isawaitable(value):
-                    value = self._attend(call_id, value)
+                value = call()
+                if type(value) not in _SETTLED:
+                    value = self._settled(call_id, method, value)
             case "async":
-                value = self._attend(call_id, function(*args, **kwargs))
+                value = self._attend(call_id, call())
             case "generator":
-                self._stream(call_id, function(*args, **kwargs))
+                self._stream(call_id, call())
                 return wire.END, b""
             case "async generator":
-                self._stream_async(call_id, function(*args, **kwargs))
+                self._stream_async(call_id, call())
                 return wire.END, b""
             case _:
                 assert_never(kind)
-        return wire.RESULT, _encode(value)
+        return wire.RESULT, _packed(value)
+
+    def _settled(self, call_id: int, method: str, value: Any) -> Any:
+        if inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise TypeError(f"{method} returned a generator but is none itself: write it with `yield`")
+        return self._attend(call_id, value) if inspect.isawaitable(value) else value
 
     def _attend(self, call_id: int, work: Awaitable[Any], grant: Callable[[int], None] = _ignore) -> Any:
         """Runs async code and hears meanwhile what the parent says about the call."""
@@ -102,7 +143,7 @@ class Calls:
             try:
                 messages = self._channel.poll(_ABOUT_CALLS)
             except Closed:  # an exception in a callback of the loop would only be logged
-                end_group()
+                self._orphaned(cancel)
                 return
             for message in messages:
                 if message.call_id == call_id and message.kind == wire.CANCEL:
@@ -115,7 +156,7 @@ class Calls:
     def _stream(self, call_id: int, items: Generator[Any, Any, Any]) -> None:
         room = wire.STREAM_WINDOW
         for item in items:
-            self._channel.send(wire.ITEM, call_id, _encode(item))
+            self._channel.send(wire.ITEM, call_id, _packed(item))
             left = self._room(call_id, room - 1)
             if left is None:
                 items.close()
@@ -146,13 +187,21 @@ class Calls:
             async with aclosing(items):
                 async for item in items:
                     await room.acquire()
-                    self._channel.send(wire.ITEM, call_id, _encode(item))
+                    self._channel.send(wire.ITEM, call_id, _packed(item))
 
         self._attend(call_id, pump(), grant)
 
 
-def _encode(value: object) -> bytes:
+def encoded(value: object) -> bytes:
     try:
         return wire.encode(value)
     except Exception as error:
-        raise _Unsendable(value, error) from error
+        raise Unsendable(value, error) from error
+
+
+def _packed(value: object) -> wire.Body:
+    """As `encoded`, with what is large taken apart."""
+    try:
+        return parcel.pack(value)
+    except Exception as error:
+        raise Unsendable(value, error) from error

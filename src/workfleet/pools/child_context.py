@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from workfleet.errors import PayloadRejected
 from workfleet.pools import wire
-from workfleet.pools.child_channel import Channel
+
+
+class Channel(Protocol):
+    """The way to the parent."""
+
+    def send(self, kind: int, call_id: int, body: bytes = b"") -> None: ...
 
 
 class CallContext:

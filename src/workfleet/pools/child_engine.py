@@ -10,16 +10,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import asyncio
 
 
-class Engine:
-    """Runs awaitables from sync code, and holds one async context open for the life of the child."""
+_BEAT: Final = 0.25
+"""Seconds between two signs of life of a loop that runs a call."""
 
-    def __init__(self) -> None:
+
+class Engine:
+    """Runs awaitables from sync code, and holds one async context open for the life of the child.
+
+    While a call runs on the loop, `beat` is called again and again as long as the loop is not blocked.
+    """
+
+    def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
+        self._beat = beat
+        self._attends = False
+        self._beating = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave: Callable[[], None] = lambda: None
 
@@ -51,11 +61,28 @@ class Engine:
             task.cancel()
 
         loop.add_reader(fd, readable, cancel)
+        self._attends = True
+        if not self._beating:
+            self._go_on_beating()
         try:
             readable(cancel)
             return loop.run_until_complete(task)
         finally:
+            self._attends = False
             loop.remove_reader(fd)
+            if inspect.iscoroutine(awaitable):
+                awaitable.close()  # cancelled before it began, it would be warned of as never awaited
+
+    def _go_on_beating(self) -> None:
+        # It stops by itself some time after the call: starting and stopping it would cost each quick call.
+        self._beating = self._attends
+        if self._attends:
+            self._beat()
+            self._running().call_later(_BEAT, self._go_on_beating)
+
+    def ignore(self, fd: int) -> None:
+        """Watches it no more."""
+        self._running().remove_reader(fd)
 
     def wait_readable(self, fd: int) -> None:
         """Lets the loop run until `fd` has something to read."""

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from workfleet.model.declared import marked
-from workfleet.pools.child_engine import Engine
 from workfleet.pools.marks import HealthMark, HookMark, Moment, written
 
 Kind = Literal["sync", "async", "generator", "async generator"]
+Settle = Callable[[Any], Any]
+"""What a value comes to where it is awaitable."""
 STREAMS: Final = frozenset[Kind]({"generator", "async generator"})
 
 
@@ -36,8 +37,7 @@ def find(path: str) -> Any:
 class Target:
     """The served object. Methods by name, bound, as they were written."""
 
-    def __init__(self, served: object, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, served: object) -> None:
         self._served = served
         self._functions = dict(_functions(type(served)))
         self.kinds: dict[str, Kind] = {
@@ -50,32 +50,38 @@ class Target:
             raise AttributeError(f"{type(self._served).__qualname__} has no method {name!r}")
         return self.kinds[name], partial(function, self._served)
 
-    def run_hooks(self, moment: Moment) -> None:
-        """Every hook of that moment, in the order of the class; the first error is raised after the others have run."""
-        failed: Exception | None = None
-        for function in self._functions.values():
-            mark = marked(function, HookMark)
-            if mark is not None and mark.moment == moment:
-                try:
-                    self._call(function)
-                except Exception as error:  # noqa: BLE001 - user code: one failing hook must not keep the others from running
-                    failed = failed or error
-        if failed is not None:
-            raise failed
+    def hooks(self, moment: Moment) -> list[Callable[[], Any]]:
+        """The hooks of that moment, bound, in the order of the class."""
+        marks = [(function, marked(function, HookMark)) for function in self._functions.values()]
+        return [partial(function, self._served) for function, mark in marks if mark and mark.moment == moment]
 
-    def illness(self) -> str | None:
-        """What a health check said: False or an exception means ill."""
-        for name, function in self._functions.items():
-            if marked(function, HealthMark) is not None:
-                try:
-                    if self._call(function) is False:
-                        return f"{name} returned False"
-                except Exception as error:  # noqa: BLE001 - user code: whatever it raises is the answer
-                    return f"{name} raised {type(error).__qualname__}: {error}"
-        return None
+    def checks(self) -> list[tuple[str, Callable[[], Any]]]:
+        """The health checks, bound, by name."""
+        checks = [item for item in self._functions.items() if marked(item[1], HealthMark) is not None]
+        return [(name, partial(function, self._served)) for name, function in checks]
 
-    def _call(self, function: Callable[..., Any]) -> Any:
-        return self._engine.settle(function(self._served))
+
+def run_hooks(target: Target, moment: Moment, settle: Settle) -> None:
+    """Every hook of that moment, in the order of the class; the first error is raised after the others have run."""
+    failed: Exception | None = None
+    for hook in target.hooks(moment):
+        try:
+            settle(hook())
+        except Exception as error:  # noqa: BLE001 - user code: one failing hook must not keep the others from running
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+def illness(target: Target, settle: Settle) -> str | None:
+    """What a health check said: False or an exception means ill."""
+    for name, check in target.checks():
+        try:
+            if settle(check()) is False:
+                return f"{name} returned False"
+        except Exception as error:  # noqa: BLE001 - user code: whatever it raises is the answer
+            return f"{name} raised {type(error).__qualname__}: {error}"
+    return None
 
 
 def _functions(kind: type[Any]) -> dict[str, Any]:

@@ -1,37 +1,44 @@
 """Where calls wait for a child and are given one. The only owner of the count of calls in flight.
 
 Calls are given out when they arrive, when a child has finished one and when a child becomes ready. It knows the ready
-children, but starts and ends none.
+children, but starts and ends none. Which child, and in which order, is the routing's.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Collection
 from typing import Final
 
 from workfleet.errors import PoolBusy, PoolError
 from workfleet.pools.calls import Call
+from workfleet.pools.marks import Strategy
 from workfleet.pools.member import Member
 from workfleet.pools.pace import Pace
+from workfleet.pools.routing import routing
+from workfleet.pools.strategies import Draw
 
 Reason = Callable[[], PoolError]
 
 _SHORTEST_RETRY_MS: Final = 100
 _LONGEST_RETRY_MS: Final = 30_000
+_UNKNOWN_RETRY_MS: Final = 1_000
+"""While no call was completed that would tell."""
+_SAMPLE: Final = 32
+"""How many of the waiting calls are looked at."""
 
 
 class Desk:
     """The queue of one pool."""
 
-    def __init__(self, pool: str, limit: int) -> None:
+    def __init__(self, pool: str, limit: int, strategy: Strategy = "least_busy", draw: Draw = random.random) -> None:
         self._pool = pool
         self._limit = limit
-        self._queue: deque[Call] = deque()
         self._members: list[Member] = []
         self._with: dict[int, Member] = {}
         self._pace = Pace()
+        self._waiting = routing(strategy, self._members, self._pace, draw)
         self._refused: Reason | None = None
         self._closed: Reason | None = None
         self._empty = asyncio.Event()
@@ -41,12 +48,22 @@ class Desk:
 
     @property
     def queued(self) -> int:
-        return len(self._queue)
+        return len(self._waiting)
 
     @property
     def unfinished(self) -> int:
         """Calls that wait or run."""
-        return len(self._queue) + len(self._with)
+        return len(self._waiting) + len(self._with)
+
+    def waiting_ids(self) -> tuple[int, int] | None:
+        """Of the waiting calls the oldest and the newest; None when none waits. Younger calls have greater ids."""
+        lines = list(self._waiting.waiting())
+        return (min(line[0].id for line in lines), max(line[-1].id for line in lines)) if lines else None
+
+    def places(self, numbers: Collection[int]) -> None:
+        """The numbers of the places that the pool has, with or without a child at the moment."""
+        self._waiting.places(numbers)
+        self._give_out()
 
     async def wait_until_empty(self) -> None:
         await self._empty.wait()
@@ -61,8 +78,7 @@ class Desk:
     def close(self, reason: Reason) -> None:
         """No new calls, and those that wait for a child fail with this."""
         self._refused = self._closed = reason
-        queue, self._queue = self._queue, deque()
-        for call in queue:
+        for call in self._waiting.clear():
             call.fail(reason())
         self._note_emptiness()
 
@@ -70,45 +86,33 @@ class Desk:
         """Raises `PoolBusy` when too many wait, and what the desk was closed with."""
         if self._refused is not None:
             raise self._refused()
-        member = self._choose(call) if not self._queue else None
+        member = self._waiting.offer(call)
         if member is not None:
             self._give(call, member)
-        elif len(self._queue) < self._limit:
-            self._queue.append(call)
+        elif self._waiting.wait(call, self._limit):
+            call.freeze()
         else:
-            raise PoolBusy(self._pool, self._limit, self._retry_after_ms())
-        self._empty.clear()
+            raise self._busy(call)
+        if self._empty.is_set():
+            self._empty.clear()
 
-    def _retry_after_ms(self) -> int:
-        """A guess: when half of those that wait have been served at the mean pace so far."""
-        wait = self._pace.mean_ms() * len(self._queue) / max(len(self._members), 1) / 2
-        return int(min(max(wait, _SHORTEST_RETRY_MS), _LONGEST_RETRY_MS))
-
-    def _choose(self, call: Call) -> Member | None:
-        """The child with the fewest calls, if it may have another."""
-        best: Member | None = None
-        for member in self._members:
-            if member.state == "ready" and (best is None or len(member.line) < len(best.line)):
-                best = member
-        if best is None or not len(best.line):
-            return best
-        head = best.line.head
-        if call.alone or head is None or head.alone or len(best.line) >= self._pace.line(head.method):
-            return None
-        return best if len(best.line) < self._pace.line(call.method) else None
+    def _busy(self, call: Call) -> PoolBusy:
+        """With a guess: when half of those that wait before it have been served, at the mean pace of such calls."""
+        line, children = self._waiting.ahead(call)
+        mean_ms = self._pace.mean_ms([each.method for each, _ in zip(line, range(_SAMPLE), strict=False)])
+        wait = _UNKNOWN_RETRY_MS if mean_ms is None else mean_ms * len(line) / max(children, 1) / 2
+        retry_after_ms = int(min(max(wait, _SHORTEST_RETRY_MS), _LONGEST_RETRY_MS))
+        return PoolBusy(self._pool, len(line), retry_after_ms)
 
     def _give(self, call: Call, member: Member) -> None:
         self._with[call.id] = member
         if not self.worked.is_set():
             self.worked.set()
-        member.line.append(call)
+        member.take(call)
 
-    def _give_out(self) -> None:
-        while self._queue:
-            member = self._choose(self._queue[0])
-            if member is None:
-                return
-            self._give(self._queue.popleft(), member)
+    def _give_out(self, freed: Member | None = None) -> None:
+        while (following := self._waiting.next(freed)) is not None:
+            self._give(*following)
 
     def member_of(self, call: Call) -> Member | None:
         """The child that has the call."""
@@ -121,14 +125,13 @@ class Desk:
         if member is not None:
             member.line.abandon(call)
             await gone
-        elif call in self._queue:
-            self._queue.remove(call)
+        elif self._waiting.drop(call):
             self._note_emptiness()
 
     def join(self, member: Member) -> None:
         """A child that is ready."""
         self._members.append(member)
-        self._give_out()
+        self._give_out(member)
 
     def leave(self, member: Member) -> None:
         if member in self._members:
@@ -136,18 +139,20 @@ class Desk:
 
     def finished(self, call: Call, micros: int | None) -> None:
         """`micros` is what it took; None when its child died."""
-        self._with.pop(call.id, None)
+        member = self._with.pop(call.id, None)
         if micros is not None:
             self._pace.took(call.method, micros)
-        self._give_out()
-        self._note_emptiness()
+        if len(self._waiting):
+            self._give_out(member)
+        elif not self._with:
+            self._empty.set()
 
     def take_back(self, calls: list[Call]) -> None:
         """Calls that their child never began: they are the first again."""
         for call in reversed(calls):
             del self._with[call.id]
             if self._closed is None:
-                self._queue.appendleft(call)
+                self._waiting.wait_first(call)
             else:
                 call.fail(self._closed())
         self._give_out()

@@ -5,8 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from typing import Final
+
+if sys.platform != "win32":
+    import resource
+
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 
 def watch(pid: int, tell: Callable[[], None]) -> Callable[[], None]:
@@ -43,6 +51,22 @@ def has_ended(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
     except ChildProcessError:
         return True
+
+
+def reap(process: subprocess.Popen[bytes]) -> int | None:
+    """Waits for the process. What it held in memory at most, in bytes; None where the system does not tell."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # somebody else has reaped it
+        process.wait()
+        return None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_maxrss * _RSS_UNIT
+
+
+def own_peak_bytes() -> int:
+    """What this process held in memory at most. A new process inherits it as its own peak, from before its exec."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
 
 
 def in_words(code: int) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workfleet.errors import PayloadRejected, RemoteError
-from workfleet.pools import wire
+from workfleet.pools import parcel, wire
 
 
-def unpack(body: memoryview) -> Exception:
+def unpack(body: wire.Heard) -> Exception:
     """The child's exception, or a `RemoteError` where it could not travel; with the child's traceback as a note."""
     type_name, message, trace, pickled = wire.decode(body)
     error: object = None
@@ -23,17 +23,17 @@ def unpack(body: memoryview) -> Exception:
     return raised
 
 
-def unsendable_result(pool: str, method: str, body: memoryview) -> PayloadRejected:
+def unsendable_result(pool: str, method: str, body: wire.Heard) -> PayloadRejected:
     type_name, reason = wire.decode(body)
     return PayloadRejected(f"result of {pool}.{method}", "$", f"{type_name} cannot be sent to the caller: {reason}")
 
 
 def request(
     pool: str, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], context: Mapping[str, Any] | None
-) -> bytes:
+) -> wire.Body:
     """The body of a call. Raises `PayloadRejected` that names the argument which cannot be sent."""
     try:
-        return wire.encode((method, tuple(args), dict(kwargs), context))
+        return parcel.pack_call(method, tuple(args), dict(kwargs), context)
     except Exception as error:
         path, value = _culprit(args, kwargs)
         kind = type(value).__qualname__

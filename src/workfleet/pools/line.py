@@ -5,6 +5,7 @@ Knows the child only as somewhere to send frames. Ending the child is the member
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,15 +14,21 @@ from workfleet.errors import PayloadRejected
 from workfleet.pools import wire
 from workfleet.pools.calls import NEVER, Call
 from workfleet.pools.failures import unpack, unsendable_result
+from workfleet.pools.parcel import Parcel
+from workfleet.pools.segment import Segment
 from workfleet.ports.clock import Clock
 
 _SYNC_GRACE: Final = 0.05
 """Sync code cannot be cancelled, but a call that is about to end anyway is not worth its process."""
+_LOOK_EVERY: Final = 0.002
 _MOST_LOSSES: Final = 2
+_MEANWHILE: Final = frozenset({wire.ITEM, wire.LOG, wire.PROGRESS})
+"""Kinds that do not end a call."""
 
 
 class Line:
-    """`ended` is told of every call that the child answered, with the microseconds that it took."""
+    """`ended` is told of every call that the child answered, with the microseconds that it took. Large arguments go
+    through `memory`, where the child shares some; they are kept there until the call has ended."""
 
     def __init__(
         self,
@@ -30,6 +37,8 @@ class Line:
         *,
         grace: float,
         send: Callable[[list[bytes]], None],
+        catch_up: Callable[[], None],
+        memory: Segment | None,
         ended: Callable[[Call, int, bool], None],
         note: Callable[[float], None],
     ) -> None:
@@ -37,42 +46,79 @@ class Line:
         self._clock = clock
         self._grace = grace
         self._send = send
+        self._memory = memory
+        self._catch_up = catch_up
+        self._catching_up = False
+        self._early: deque[tuple[int, int, int, bytes]] = deque()
+        """What was said of calls that are not the head yet: what was said of that is still on its way."""
+        self._looks = False
         self._ended = ended
         self._note = note
-        self._calls: deque[Call] = deque()
+        self.calls: deque[Call] = deque()
+        """In order; only the line changes it."""
         self.kinds: Mapping[str, str] = {}
         """The kind of each method, as the child told."""
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.calls)
 
     @property
     def head(self) -> Call | None:
-        return self._calls[0] if self._calls else None
+        return self.calls[0] if self.calls else None
 
     def deadline(self) -> float:
-        return self._calls[0].deadline if self._calls else NEVER
+        return self.calls[0].deadline if self.calls else NEVER
 
     def append(self, call: Call) -> None:
-        self._calls.append(call)
-        self._send(wire.frame(wire.CALL, call.id, call.body))
-        if len(self._calls) == 1:
+        self.calls.append(call)
+        body = call.body
+        self._send(self._parcelled(call, body) if type(body) is Parcel else wire.frame(wire.CALL, call.id, body))
+        if len(self.calls) == 1:
             self._begin(call)
+        elif not self._looks:
+            self._looks = True
+            asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+
+    def _parcelled(self, call: Call, parcel: Parcel) -> list[bytes]:
+        start = None if self._memory is None else self._memory.put(call.id, parcel.parts)
+        if start is None:  # what is sent by the socket is sent later, in pieces
+            call.body = parcel = parcel.frozen()
+        return wire.frame(wire.CALL, call.id, parcel, start=start)
+
+    def _look(self) -> None:
+        """While calls are sent ahead, the child says of a finished one only that it is, and wakes nobody."""
+        self.catch_up()
+        self._looks = len(self.calls) > 1
+        if self._looks:
+            asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+
+    def catch_up(self) -> None:
+        """Hears everything that the child has said so far: the head is then the call that it runs."""
+        if not self._catching_up:
+            self._catching_up = True
+            try:
+                self._catch_up()
+            finally:
+                self._catching_up = False
 
     def _begin(self, call: Call) -> None:
         """The child runs this one from now on."""
+        if call.made:
+            call.begun = self._clock.monotonic()
         if call.abandoned:
             self._cancel(call)
-        else:
-            self.arm(call)
+        elif call.timeout is not None:
+            self._time(call, call.timeout)
 
     def arm(self, call: Call) -> None:
         """Starts the call's time if it runs and somebody waits for it; a stream's only while its consumer waits."""
-        if call.timeout is None or call.abandoned or call is not self.head:
-            return
+        if call.timeout is not None and not call.abandoned and call is self.head:
+            self._time(call, call.timeout)
+
+    def _time(self, call: Call, timeout: float) -> None:
         if call.items is None or call.items.wanted:
-            call.deadline = self._clock.monotonic() + call.timeout
-            self._note(call.deadline)
+            call.deadline = deadline = self._clock.monotonic() + timeout
+            self._note(deadline)
 
     def grant(self, call: Call, room: int) -> None:
         if call is self.head:
@@ -90,31 +136,45 @@ class Line:
         call.deadline = self._clock.monotonic() + (self._grace if hears else _SYNC_GRACE)
         self._note(call.deadline)
 
-    def hear(self, kind: int, call_id: int, number: int, body: memoryview) -> None:
-        call = self.head
-        if call is None or call.id != call_id:
+    def hear(self, kind: int, call_id: int, number: int, body: wire.Heard) -> None:
+        calls = self.calls
+        if not calls:
             return
-        if kind in (wire.ITEM, wire.LOG, wire.PROGRESS):
-            self._hear_meanwhile(call, kind, body)
+        if calls[0].id != call_id:
+            if self._catching_up:
+                if any(call.id == call_id for call in calls):
+                    self._early.append((kind, call_id, number, bytes(body)))  # type: ignore[arg-type] # none is a parcel
+                return
+            self.catch_up()
+            if not calls or calls[0].id != call_id:
+                return
+        if kind in _MEANWHILE:
+            self._hear_meanwhile(calls[0], kind, body)
             return
-        self._calls.popleft()
+        call = calls.popleft()
+        call.micros = number
+        if self._memory is not None and type(call.body) is Parcel:
+            self._memory.release(call_id)
         error: Exception | None = None
         value: Any = None
-        if kind == wire.ERROR:
+        if kind == wire.RESULT:
+            value, error = self._decode(call, body)
+        elif kind == wire.ERROR:
             error = unpack(body)
         elif kind == wire.UNSENDABLE:
             error = unsendable_result(self._pool, call.method, body)
-        elif kind == wire.RESULT:
-            value, error = self._decode(call, body)
         if error is None:
             call.succeed(value)
         else:
             call.fail(error)
-        if self._calls:
-            self._begin(self._calls[0])
+        if calls:
+            self._begin(calls[0])
         self._ended(call, number, error is not None)
+        if self._early and calls and calls[0].id == self._early[0][1]:
+            early = self._early.popleft()
+            self.hear(early[0], early[1], early[2], memoryview(early[3]))
 
-    def _hear_meanwhile(self, call: Call, kind: int, body: memoryview) -> None:
+    def _hear_meanwhile(self, call: Call, kind: int, body: wire.Heard) -> None:
         value, error = self._decode(call, body)
         if kind != wire.ITEM:
             if call.listener is not None:
@@ -133,7 +193,7 @@ class Line:
                 call.abandoned = True
                 self._cancel(call)
 
-    def _decode(self, call: Call, body: memoryview) -> tuple[Any, Exception | None]:
+    def _decode(self, call: Call, body: wire.Heard) -> tuple[Any, Exception | None]:
         try:
             return wire.decode(body), None
         except Exception as error:  # noqa: BLE001 - unpickling runs the value's own code
@@ -143,14 +203,39 @@ class Line:
     def break_up(self, begun: int, death: Callable[[Call], Exception]) -> list[Call]:
         """The child is gone. The call that it had begun fails; gives back those that it never began, in order."""
         back: list[Call] = []
-        for position, call in enumerate(self._calls):
+        for position, call in enumerate(self.calls):
             call.deadline = NEVER
             if position == 0 and call.id != begun:
                 call.losses += 1
             if call.doom is None and not call.abandoned and call.id != begun and call.losses < _MOST_LOSSES:
+                self._take_back(call)
                 back.append(call)
             else:  # receiving it may be what kills a child (a huge argument): it is not tried for ever
                 call.fail(call.doom or death(call))
                 self._ended(call, 0, True)
-        self._calls.clear()
+        self.calls.clear()
+        if self._memory is not None:
+            self._memory.close()
         return back
+
+    def give_back(self, call_id: int) -> list[Call]:
+        """The child will not begin this call, nor any after it: takes them out, in their order."""
+        self.catch_up()
+        if self.head is None or self.head.id != call_id:  # it was among those of an earlier word
+            return []
+        calls, self.calls = self.calls, deque()
+        for call in calls:
+            call.deadline = NEVER
+            self._take_back(call)
+            if self._memory is not None and type(call.body) is Parcel:
+                self._memory.release(call.id)
+            if call.abandoned:
+                call.succeed(None)  # nobody hears it; who abandoned it hears that no process has it
+                self._ended(call, 0, True)
+        return [call for call in calls if not call.abandoned]
+
+    def _take_back(self, call: Call) -> None:
+        """Its arguments as they were when it was sent: whoever made the call may have changed them since."""
+        start = None if self._memory is None else self._memory.start(call.id)
+        if start is not None and self._memory is not None and type(call.body) is Parcel:
+            call.body = call.body.taken_from(self._memory, start)

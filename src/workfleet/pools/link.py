@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from typing import Final, cast
 
 from workfleet.pools import wire
+from workfleet.pools.segment import Segment
 
 _LARGE: Final = 1 << 16
 
-OnFrame = Callable[[int, int, int, memoryview], None]
+OnFrame = Callable[[int, int, int, wire.Heard], None]
 """Called with kind, call id, number and body; the body is only valid during the call."""
 
 
 class Link(asyncio.BufferedProtocol):
-    """`closed` is done when the other end is closed and everything that it sent has been handed on."""
+    """`closed` is done when the other end is closed and everything that it sent has been handed on.
 
-    def __init__(self, on_frame: OnFrame) -> None:
+    `results` is the memory through which the other end sends what is large, `pipe` what it writes small results into
+    that it wakes nobody for: `catch_up` hands them on.
+    """
+
+    def __init__(self, on_frame: OnFrame, results: Segment | None = None, pipe: int | None = None) -> None:
         self._on_frame = on_frame
-        self._reader = wire.FrameReader()
+        self._reader = wire.FrameReader(results)
+        self._pipe = pipe
+        self._piped = wire.FrameReader()
         self._outgoing: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -57,8 +65,32 @@ class Link(asyncio.BufferedProtocol):
         return self._reader.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        for kind, call_id, number, body in self._reader.take(nbytes):
-            self._on_frame(kind, call_id, number, body)
+        on_frame, reader = self._on_frame, self._reader
+        frames = reader.take(nbytes)
+        while reader.shared:
+            reader.shared -= 1
+            self.send(wire.frame(wire.TAKEN, 0))
+        for frame in frames:
+            on_frame(*frame)
+
+    def catch_up(self) -> None:
+        on_frame, reader = self._on_frame, self._piped
+        while self._pipe is not None:
+            try:
+                count = os.readv(self._pipe, [reader.room()])
+            except BlockingIOError:
+                return
+            if not count:
+                return
+            for frame in reader.take(count):
+                on_frame(*frame)
+
+    def close_pipe(self) -> None:
+        """Hands on the rest of what is there."""
+        self.catch_up()
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():

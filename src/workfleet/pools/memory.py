@@ -1,68 +1,81 @@
-"""Holds a pool's children to their memory limits. A service; sleeps while nobody calls the pool."""
+"""What follows from the memory that a child holds, together with what it started. Knows no clock and measures nothing.
+
+Pages that the child and its descendants share are counted for each, which is cheap; before a child with descendants is
+killed, they are counted once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Final
 
-import psutil
-
 from workfleet.errors import MemoryLimitExceeded
-from workfleet.pools.desk import Desk
 from workfleet.pools.member import Member
 from workfleet.pools.options import PoolOptions
-from workfleet.ports.clock import Clock
+from workfleet.pools.usage import Meter
 
-_EVERY: Final = 0.25
-
-
-def resident_bytes(pid: int) -> int | None:
-    """What a process holds in memory; None when it is gone."""
-    try:
-        resident: int = psutil.Process(pid).memory_info().rss
-    except psutil.Error:
-        return None
-    return resident
+_STEADY: Final = 0.05
+_HURRIED: Final = 0.005
+_AGAIN: Final = 0.25
+"""Seconds until shared pages are counted again, where they were what made it look too large."""
 
 
-class MemoryWatch:
-    """Above the hard limit a child is killed and its call fails; above the soft one it is replaced after its call."""
+class MemoryJudge:
+    """Of one child. Above the hard limit it is killed and its call fails; above the soft one it is replaced after its
+    call."""
 
-    def __init__(
-        self,
-        options: PoolOptions,
-        desk: Desk,
-        members: Callable[[], Iterable[Member]],
-        clock: Clock,
-        measure: Callable[[int], int | None] = resident_bytes,
-    ) -> None:
-        self.name = f"memory of pool {options.name}"
-        self._options = options
-        self._desk = desk
-        self._members = members
-        self._clock = clock
-        self._measure = measure
+    def __init__(self, options: PoolOptions, meter: Meter) -> None:
+        self._pool = options.name
+        self._hard, self._soft = options.memory_bytes, options.soft_limit_bytes
+        self._meter = meter
+        self._before: tuple[float, int] | None = None
+        self._fair_at = -_AGAIN
+        self._passed_in: int | None = None
+        """The call in which it passed the soft limit; 0: in none."""
+        self._most = 0
 
-    async def serve(self) -> None:
-        while True:
-            await self._desk.worked.wait()
-            self._desk.worked.clear()
-            await self._clock.sleep(_EVERY)
-            for member in self._members():
-                self._look(member)
-                if len(member.line):
-                    self._desk.worked.set()
+    def judge(self, member: Member, used: int, now: float) -> float:
+        """Seconds until it should be looked at again while it works."""
+        if self._hard is not None and used > self._hard:
+            if now - self._fair_at < _AGAIN:
+                return _STEADY
+            fair, self._fair_at = self._meter.fair_memory_bytes(), now
+            if fair > self._hard:
+                self._end(member, fair, self._hard)
+            return _STEADY
+        self._retire_above_soft(member, used)
+        return self._pause(used, now)
 
-    def _look(self, member: Member) -> None:
-        used = self._measure(member.child.pid) if member.state in ("ready", "draining") else None
-        if used is None:
+    def _retire_above_soft(self, member: Member, used: int) -> None:
+        """Once the call that made it so large is over: until then it may still pass the hard limit."""
+        soft = self._soft
+        if soft is None or (used <= soft and self._passed_in is None):
             return
-        hard, soft, head = self._options.memory_bytes, self._options.soft_limit_bytes, member.line.head
-        if hard is not None and used > hard and head is not None:
-            error = MemoryLimitExceeded(self._options.name, head.method, used, hard)
-            member.kill(f"{head.method} used {format_mb(used)} of {format_mb(hard)}", error)
-        elif soft is not None and used > soft:
-            member.retire(f"it holds {format_mb(used)}, above the soft limit of {format_mb(soft)}")
+        call = member.line.head.id if member.line.head is not None else 0
+        # A child that is above it from the start would be replaced for ever.
+        if used > soft and (call or member.calls):
+            self._passed_in = call if self._passed_in is None else self._passed_in
+            self._most = max(self._most, used)
+        if self._passed_in is not None and (not call or call != self._passed_in):
+            member.retire(f"it held {format_mb(self._most)}, above the soft limit of {format_mb(soft)}")
+
+    def _end(self, member: Member, used: int, limit: int) -> None:
+        member.line.catch_up()
+        head = member.line.head
+        if head is not None:
+            error = MemoryLimitExceeded(self._pool, head.method, used, limit)
+            member.kill(f"{head.method} used {format_mb(used)} of {format_mb(limit)}", error)
+        else:
+            # Without any call it is what the object itself needs: a death like any other, or it would go on for ever.
+            why = f"it holds {format_mb(used)}, above its limit of {format_mb(limit)}"
+            member.kill(why, asked=bool(member.calls))
+
+    def _pause(self, used: int, now: float) -> float:
+        """Until it could be halfway to the limit at the speed at which it grows."""
+        before, self._before = self._before, (now, used)
+        if self._hard is None or before is None or now <= before[0] or used <= before[1]:
+            return _STEADY
+        growth = (used - before[1]) / (now - before[0])
+        return min(max((self._hard - used) / growth / 2, _HURRIED), _STEADY)
 
 
 def format_mb(size: int) -> str:

@@ -6,6 +6,7 @@ has not once been slow lately, and at most about two milliseconds of work. A slo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 _QUICK_MICROS: Final = 500
@@ -22,18 +23,26 @@ class Pace:
     def __init__(self) -> None:
         self._means: dict[str, float] = {}
         self._streaks: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
 
     def took(self, method: str, micros: int) -> None:
         mean = self._means.get(method, micros)
-        self._means[method] = mean + (micros - mean) * 0.1
-        self._streaks[method] = self._streaks.get(method, 0) + 1 if micros < _SLOW_MICROS else 0
+        self._means[method] = mean = mean + (micros - mean) * 0.1
+        self._streaks[method] = streak = self._streaks.get(method, 0) + 1 if micros < _SLOW_MICROS else 0
+        if streak < _TIMES_IN_A_ROW or mean > _QUICK_MICROS:
+            self._lines[method] = 1
+        else:
+            self._lines[method] = _MOST if mean * _MOST < _AHEAD_MICROS else int(_AHEAD_MICROS / mean)
 
     def line(self, method: str) -> int:
         """How many calls a child may have in all, the running one included, when the last is of this method."""
-        if self._streaks.get(method, 0) < _TIMES_IN_A_ROW or self._means[method] > _QUICK_MICROS:
-            return 1
-        return max(1, min(_MOST, int(_AHEAD_MICROS / max(self._means[method], 1))))
+        return self._lines.get(method, 1)
 
-    def mean_ms(self) -> float:
-        """Over all methods, each counted once."""
-        return sum(self._means.values()) / len(self._means) / 1000 if self._means else 0.0
+    def mean_ms(self, methods: Iterable[str]) -> float | None:
+        """Over calls of these methods; one that was never completed counts as the mean of those that were. None when
+        none was."""
+        if not self._means:
+            return None
+        unknown = sum(self._means.values()) / len(self._means)
+        means = [self._means.get(method, unknown) for method in methods] or [unknown]
+        return sum(means) / len(means) / 1000

@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing
 from itertools import count
 from typing import Any, Final
 
 from workfleet.errors import ConfigError, PoolError, Problem, UsageError
-from workfleet.events import Event
+from workfleet.events import ChildDied, Event, PoolCpuLimited
 from workfleet.pools import wire
+from workfleet.pools.autoscale import Autoscaler, Load
 from workfleet.pools.calls import Call, Items, Listener
+from workfleet.pools.child_trace import TRACEPARENT
+from workfleet.pools.cpu_share import confined, share_of
 from workfleet.pools.deadlines import Deadlines
 from workfleet.pools.desk import Desk
 from workfleet.pools.failures import request
 from workfleet.pools.health import HealthCheck, Sweep
-from workfleet.pools.member import Member
-from workfleet.pools.memory import MemoryWatch
+from workfleet.pools.keys import MethodKeys
+from workfleet.pools.limits import LimitsWatch
 from workfleet.pools.options import ChildSpec, PoolOptions
 from workfleet.pools.output import OnOutput
 from workfleet.pools.process import Spawn, spawn
-from workfleet.pools.restarts import Restarts
 from workfleet.pools.roster import Roster
-from workfleet.pools.slot import Slot
-from workfleet.pools.stats import ChildStats, PoolState, PoolStats
+from workfleet.pools.starter import Starter
+from workfleet.pools.stats import PoolState, PoolStats
+from workfleet.pools.stuck import StuckWatch
+from workfleet.pools.tally import Tally
 from workfleet.ports.clock import Clock
+from workfleet.ports.spans import BegunCall, CallTracing
 from workfleet.supervision.service import Service, ServiceGroup
 
 
@@ -38,6 +44,7 @@ class _Default:
 
 
 DEFAULT: Final = _Default()
+_PID: Final = "workfleet.child.pid"
 
 
 class ProcessPool:
@@ -57,52 +64,58 @@ class ProcessPool:
         publish: Callable[[Event], None],
         on_output: OnOutput | None = None,
         spawn: Spawn = spawn,
+        keys: MethodKeys | None = None,
+        trace: CallTracing | None = None,
         draw: Callable[[], float] = random.random,
     ) -> None:
+        """`keys` are what calls are routed by with `strategy="consistent_hash"`, `trace` takes the
+        current trace to the children, with a span for each call where the options ask for that."""
         _check(spec, options.name)
         self.name = options.name
         self.options = options
         self._clock = clock
+        self._publish = publish
         self._ids = count(1)
+        self._timeout = None if options.call_timeout_ms is None else options.call_timeout_ms / 1000
         self._draining = False
-        self._desk = Desk(options.name, options.queue_limit)
+        self._keys = keys
+        self._trace = trace
+        self.tally = Tally() if options.metrics else None
+        """What was counted of the calls."""
+        self._desk = Desk(options.name, options.queue_limit, options.strategy, draw)
         self._deadlines = Deadlines(clock)
-
-        def make_slot(roster: Roster, number: int) -> Slot:
-            return Slot(
-                number,
-                spec,
-                options,
-                floor=roster,
-                verdicts=roster,
-                spawn=spawn,
-                clock=clock,
-                publish=publish,
-                on_output=on_output,
-            )
-
+        self._share = None if options.cpu_cores is None else share_of(options.name, options.cpu_cores)
+        spawn = confined(spawn, self._share, self._desk.worked.set)
+        inside = None if trace is None else trace.inside
+        starter = Starter(
+            spec, options, spawn=spawn, clock=clock, publish=self._tell, on_output=on_output, trace=inside
+        )
         self._roster = Roster(
-            options.name,
-            self._desk,
-            Restarts(options.restart, draw),
-            make_slot=make_slot,
-            now=clock.monotonic,
-            note=self._deadlines.note,
-            publish=publish,
+            options, self._desk, starter, clock=clock, draw=draw, note=self._deadlines.note, publish=publish
         )
         self._services = ServiceGroup(f"pool {options.name}", self._make_services(), clock=clock, publish=publish)
         self._serving: asyncio.Task[None] | None = None
 
+    def _tell(self, event: Event) -> None:
+        if self.tally is not None and isinstance(event, ChildDied):
+            self.tally.died(event.cause)
+        self._publish(event)
+
     def _make_services(self) -> list[Service]:
         options, members = self.options, self._roster.members
         self._deadlines.timed = members
-        services: list[Service] = [self._deadlines]
-        if options.soft_limit_bytes is not None:
-            services.append(MemoryWatch(options, self._desk, members, self._clock))
+        services: list[Service] = [self._deadlines, self._roster.recycler]
+        if options.isolation == "process":
+            services.append(LimitsWatch(options, self._desk, members, self._clock))
         if options.health_interval_ms is not None:
             services.append(HealthCheck(options.health_interval_ms, members, self._clock))
         if options.sweep_interval_ms is not None:
             services.append(Sweep(options.sweep_interval_ms, members, self._clock))
+        if options.stuck_after_ms is not None and options.isolation == "process":
+            services.append(StuckWatch(options.stuck_after_ms, options, members, self._clock))
+        if options.min_size is not None and options.max_size is not None:
+            least, most = options.min_size, options.max_size
+            services.append(Autoscaler(least, most, self._load, self._roster.scale, self._clock))
         return services
 
     # Life.
@@ -111,6 +124,8 @@ class ProcessPool:
         """Starts the children if they are not, without waiting for them; the first call does it too."""
         if self._serving is None:
             self._serving = asyncio.create_task(self._services.serve(), name=f"pool {self.name}")
+            if self._share is not None and (cores := self.options.cpu_cores) is not None:
+                self._publish(PoolCpuLimited(pool=self.name, cores=cores, by=self._share.by))
             self._roster.scale(self.options.size)
 
     async def wait_ready(self) -> None:
@@ -118,17 +133,20 @@ class ProcessPool:
         await self._roster.wait_ready()
 
     def scale(self, size: int) -> None:
-        """Sets the number of children; those that go finish their calls first. A failed pool tries anew."""
-        if size < 1:
-            raise UsageError(f"pool {self.name!r} cannot have {size} children: at least 1")
+        """Sets the number of children; those that go finish their calls first. A failed pool tries anew.
+
+        Raises `UsageError` below 1, and outside of the bounds of a pool that scales itself; between them it goes on
+        from this size.
+        """
+        check_size(self.options, size)
         if self._serving is None or self._roster.state in ("stopping", "stopped"):
             raise PoolError(f"pool {self.name!r} does not run: it cannot be scaled")
         self._roster.scale(size)
 
     def recycle(self) -> None:
-        """Replaces every child by a new one, each after its calls."""
-        for member in self._roster.members():
-            member.retire("recycled")
+        """Replaces every child by a new one that is ready before it goes, one after another, each after its calls. A
+        failed pool tries anew."""
+        self._roster.recycle()
 
     async def drain(self, timeout_ms: int) -> int:
         """Takes no more calls and lets those that wait or run end. Returns how many have not, at the timeout."""
@@ -152,7 +170,7 @@ class ProcessPool:
 
     # Calls.
 
-    async def call(
+    def call(
         self,
         method: str,
         args: Sequence[Any] = (),
@@ -161,16 +179,45 @@ class ProcessPool:
         timeout_ms: int | _Default | None = DEFAULT,
         context: Mapping[str, Any] | None = None,
         listener: Listener | None = None,
-    ) -> Any:
-        """Runs a method in a child. `context` is what `child_context.current().facts` is there; `listener` hears its
-        log entries and progress. Left out, the timeout is the pool's; None is none."""
-        call = self._make(method, args, kwargs or {}, timeout_ms, context, listener)
-        self._desk.submit(call)
+    ) -> Coroutine[Any, Any, Any]:
+        """Runs a method in a child; awaited, it is. `context` is what `child_context.current().facts` is there;
+        `listener` hears its log entries and progress. Left out, the timeout is the pool's; None is none.
+
+        Large arguments are copied when the call is awaited, or was to wait for a child: later changes do not matter."""
+
+
+        def make(trace: str | None) -> Call:
+            return self._make(method, args, kwargs or {}, timeout_ms, context, listener, trace)
+
+        if self._trace is not None and self.options.tracing:
+            return self._run_traced(method, make, self._trace)
+        return self._run(make(None if self._trace is None else self._trace.current()))
+
+    async def _run_traced(self, method: str, make: Callable[[str | None], Call], tracing: CallTracing) -> Any:
+        with self._span(method, tracing) as begun:
+            call = make(begun.trace)
+            try:
+                return await self._run(call)
+            finally:
+                begun.note(_PID, call.pid)
+
+    def _span(self, method: str, tracing: CallTracing) -> AbstractContextManager[BegunCall]:
+        return tracing.begin(f"{self.name}.{method}", {"workfleet.pool": self.name, "workfleet.method": method})
+
+    async def _run(self, call: Call) -> Any:
+        tally = self.tally
         try:
-            return await call.future
-        except asyncio.CancelledError:
-            await self._desk.abandon(call)
+            self._desk.submit(call)
+            value = await call.future
+        except BaseException as error:
+            if tally is not None:
+                tally.ended(call, error)
+            if isinstance(error, asyncio.CancelledError):
+                await self._desk.abandon(call)
             raise
+        if tally is not None:
+            tally.completed(call)
+        return value
 
     async def stream(
         self,
@@ -183,19 +230,45 @@ class ProcessPool:
         listener: Listener | None = None,
     ) -> AsyncIterator[Any]:
         """Runs a generator in a child, at most a few items ahead of the consumer. The timeout is between two items."""
-        call = self._make(method, args, kwargs or {}, timeout_ms, context, listener)
-        call.items = Items(call, self._grant, self._arm)
+
+        def make(trace: str | None) -> Call:
+            return self._make(method, args, kwargs or {}, timeout_ms, context, listener, trace)
+
+        if self._trace is None or not self.options.tracing:
+            call = make(None if self._trace is None else self._trace.current())
+            async with aclosing(self._items(call)) as found:
+                async for item in found:
+                    yield item
+            return
+        with self._span(method, self._trace) as begun:
+            call = make(begun.trace)
+            try:
+                async with aclosing(self._items(call)) as found:
+                    async for item in found:
+                        yield item
+            finally:
+                begun.note(_PID, call.pid)
+
+    async def _items(self, call: Call) -> AsyncGenerator[Any]:
+        call.items = items = Items(call, self._grant, self._arm)
         call.alone = True
-        self._desk.submit(call)
+        tally = self.tally
         try:
+            self._desk.submit(call)
             while True:
                 try:
-                    item = await call.items.next()
+                    item = await items.next()
                 except StopAsyncIteration:
-                    return
+                    break
                 yield item
+        except BaseException as error:
+            if tally is not None:
+                tally.ended(call, error)
+            raise
         finally:
             await self._desk.abandon(call)
+        if tally is not None:
+            tally.completed(call)
 
     def _make(
         self,
@@ -205,19 +278,29 @@ class ProcessPool:
         timeout_ms: int | _Default | None,
         context: Mapping[str, Any] | None,
         listener: Listener | None,
+        trace: str | None,
     ) -> Call:
-        self.start()
-        body = request(self.name, method, args, kwargs, context)
-        timeout = self.options.call_timeout_ms if isinstance(timeout_ms, _Default) else timeout_ms
+        if self._serving is None:
+            self.start()
+        facts = context if trace is None else {**(context or {}), TRACEPARENT: trace}
+        body = request(self.name, method, args, kwargs, facts)
+        timeout = self._timeout
+        if not isinstance(timeout_ms, _Default):
+            timeout = None if timeout_ms is None else timeout_ms / 1000
         # A call that is followed is a job: long enough that being sent ahead to a busy child could only delay it.
-        return Call(
+        call = Call(
             next(self._ids),
             method,
             body,
-            timeout=None if timeout is None else timeout / 1000,
+            timeout=timeout,
             listener=listener,
             alone=context is not None or listener is not None,
         )
+        if self.tally is not None and not call.id % self.tally.stride:
+            call.made = self._clock.monotonic()
+        if self._keys is not None:
+            call.key = self._keys.of(method, args, kwargs)
+        return call
 
     def _grant(self, call: Call, room: int) -> None:
         if (member := self._desk.member_of(call)) is not None:
@@ -228,6 +311,13 @@ class ProcessPool:
             member.line.arm(call)
 
     # Facts.
+
+    def _load(self) -> Load | None:
+        roster = self._roster
+        if roster.state != "running" or self._draining:
+            return None
+        busy = sum(1 for member in roster.members() if len(member.line))
+        return Load(roster.size, roster.ready(), busy, self._desk.queued, self._desk.waiting_ids())
 
     def stats(self) -> PoolStats:
         roster, members = self._roster, self._roster.members()
@@ -242,8 +332,10 @@ class ProcessPool:
             failures=roster.failures,
             restarts=roster.restarts,
             pids=tuple(member.child.pid for member in members),
-            children=tuple(_child(member) for member in members),
+            recycled=roster.recycler.recycled,
+            children=roster.children(),
             reason=roster.reason,
+            cpu_by=self._share.by if self._share is not None else "",
         )
 
     def _state(self) -> PoolState:
@@ -258,6 +350,16 @@ class ProcessPool:
         return "degraded" if ready else "starting"
 
 
+def check_size(options: PoolOptions, size: int) -> None:
+    """Raises `UsageError` for a size that the pool cannot be given."""
+    least, most = options.min_size, options.max_size
+    if size < 1:
+        raise UsageError(f"pool {options.name!r} cannot have {size} children: at least 1")
+    if least is not None and most is not None and not least <= size <= most:
+        bounds = f"min_size={least} and max_size={most}"
+        raise UsageError(f"pool {options.name!r} scales itself between {bounds}: it cannot have {size} children")
+
+
 def _check(spec: ChildSpec, pool: str) -> None:
     try:
         wire.encode(spec.args)
@@ -265,15 +367,3 @@ def _check(spec: ChildSpec, pool: str) -> None:
         raise ConfigError(
             Problem(f"pool {pool}", f"its factory's arguments cannot be sent to a child: {error}")
         ) from error
-
-
-def _child(member: Member) -> ChildStats:
-    head = member.line.head
-    state = "busy" if head is not None and member.state == "ready" else member.state
-    return ChildStats(
-        slot=member.slot,
-        pid=member.child.pid,
-        state=state,
-        calls=member.calls,
-        method=head.method if head is not None else None,
-    )

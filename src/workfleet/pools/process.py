@@ -16,10 +16,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from workfleet.pools import board, exits
+from workfleet.pools import board, exits, segment
 from workfleet.pools.board import Board
 from workfleet.pools.link import Link, OnFrame
-from workfleet.pools.output import OnOutput, Output
+from workfleet.pools.output import Budget, OnOutput, Output
+from workfleet.pools.segment import Segment
+from workfleet.supervision import descendants, proc
 
 _LAST_WORDS_WITHIN: Final = 0.5
 """How long, after its end, a child's descriptors may stay open in processes that left its group."""
@@ -29,21 +31,29 @@ _PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
 
 
 class Exit(NamedTuple):
-    """`code` as in `subprocess`, `how` in words, and the last that it wrote to standard error."""
+    """`code` as in `subprocess`, `how` in words, the last that it wrote to standard error, and what it held in memory
+    at most, in bytes; None when that was too little to be told from what this process holds itself."""
 
     code: int
     how: str
     last_words: str
+    peak_bytes: int | None = None
 
 
 class Child(Protocol):
     """What a pool needs of a child; another thing may stand in for a process."""
 
     pid: int
+    arguments: Segment | None
+    """Memory through which large arguments go, where it shares some. Closed by who puts them in."""
     ended: asyncio.Future[Exit]
     """Done when it is gone and everything that it said has been handed on."""
 
     def send(self, pieces: list[bytes]) -> None: ...
+    def catch_up(self) -> None:
+        """Hands on what it has said without waking this process."""
+        ...
+
     def kill(self) -> None:
         """Ends it and everything that it started, at once."""
         ...
@@ -54,6 +64,18 @@ class Child(Protocol):
 
     def phase(self) -> str:
         """What it was last seen doing before it was ready."""
+        ...
+
+    def halt(self) -> None:
+        """It begins no other call: those that it was sent ahead come back as `UNBEGUN`."""
+        ...
+
+    def beats(self) -> int:
+        """A number that changes while the loop of an async call runs."""
+        ...
+
+    def dump(self) -> None:
+        """Has it write the stacks of its threads to standard error."""
         ...
 
     def look(self) -> None:
@@ -93,18 +115,32 @@ class ChildProcess:
             always.callback(os.close, page)
             self._board = Board(page)
             on_failure.callback(self._board.close)
-            self._process = _start(label, theirs.fileno(), lifeline, page)
+            self._peak = 0
+            self._mark = descendants.new_mark()
+            arguments, results = segment.create("workfleet-arguments"), segment.create("workfleet-results")
+            self.arguments: Segment | None = Segment(arguments)
+            on_failure.callback(self.arguments.close)
+            self._results = Segment(results)
+            on_failure.callback(self._results.close)
+            ours, pipe = os.pipe()
+            on_failure.callback(os.close, ours)
+            always.callback(os.close, pipe)
+            for end in (ours, pipe):
+                os.set_blocking(end, False)
+            self._process = _start(label, self._mark, theirs.fileno(), lifeline, page, pipe, arguments, results)
+            self._inherited_peak = exits.own_peak_bytes()
             on_failure.pop_all()
         self.pid = self._process.pid
         loop = asyncio.get_running_loop()
         self._gone: asyncio.Future[None] = loop.create_future()
         self._doubting: asyncio.TimerHandle | None = None
         self._last: tuple[int, str] | None = None
-        self._link = Link(on_frame)
+        self._link = Link(on_frame, self._results, ours)
         self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         stdout, stderr = self._pipes
-        self._stdout = Output(stdout.fileno(), "stdout", self.pid, on_output)
-        self._stderr = Output(stderr.fileno(), "stderr", self.pid, on_output)
+        lines = Budget()
+        self._stdout = Output(stdout.fileno(), "stdout", self.pid, on_output, lines)
+        self._stderr = Output(stderr.fileno(), "stderr", self.pid, on_output, lines)
         self.ended: asyncio.Future[Exit] = loop.create_task(self._end())
 
     async def open(self) -> None:
@@ -114,6 +150,9 @@ class ChildProcess:
     def send(self, pieces: list[bytes]) -> None:
         self._link.send(pieces)
 
+    def catch_up(self) -> None:
+        self._link.catch_up()
+
     def begun(self) -> int:
         return self._last[0] if self._last else self._board.begun()
 
@@ -122,11 +161,29 @@ class ChildProcess:
 
     def kill(self) -> None:
         if self._process.returncode is None:  # not reaped: the id is still its own
+            self._peak = max(self._peak, proc.peak_bytes(self.pid) or 0)
+            below = proc.descendants(self.pid)  # while their parents live; those that left the group are not in it
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except ProcessLookupError:  # it has ended before it could lead a group
                 pass
             except PermissionError:  # macOS says so of a group of zombies
+                pass
+            for pid in below:
+                descendants.kill(pid)
+
+    def halt(self) -> None:
+        if not self._last:
+            self._board.halt()
+
+    def beats(self) -> int:
+        return 0 if self._last else self._board.beats()
+
+    def dump(self) -> None:
+        if self._process.returncode is None:
+            try:
+                os.kill(self.pid, signal.SIGUSR2)
+            except ProcessLookupError:  # it has just ended
                 pass
 
     def look(self) -> None:
@@ -149,11 +206,14 @@ class ChildProcess:
         finally:  # also when the loop is torn down: nothing may stay behind
             stop_watching()
             self.kill()
-            code = self._process.wait()
+            peak = exits.reap(self._process) or 0
             os.close(self._lifeline)
+            await descendants.end_marked_aside(self._mark)
         said = {self._link.closed, self._stdout.ended, self._stderr.ended}
         await asyncio.wait(said, timeout=_LAST_WORDS_WITHIN)
+        self._link.close_pipe()
         self._link.close()
+        self._results.close()
         self._stdout.close()
         self._stderr.close()
         for pipe in self._pipes:
@@ -162,19 +222,24 @@ class ChildProcess:
         self._board.close()
         if self._doubting is not None:
             self._doubting.cancel()
-        return Exit(code, exits.in_words(code), self._stderr.tail())
+        code, peak = self._process.returncode, peak if peak > self._inherited_peak else self._peak
+        return Exit(code, exits.in_words(code), self._stderr.tail(), peak or None)
 
 
-def _start(label: str, sock: int, lifeline: int, page: int) -> subprocess.Popen[bytes]:
+def _start(label: str, mark: str, *descriptors: int) -> subprocess.Popen[bytes]:
     """The interpreter with its own session: terminal and group signals of this process do not reach it."""
     flags = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     return subprocess.Popen(
-        [sys.executable, *flags, "-m", "workfleet.pools.child", label, *map(str, (os.getpid(), sock, lifeline, page))],
+        [sys.executable, *flags, "-m", "workfleet.pools.child", label, *map(str, (os.getpid(), *descriptors))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        pass_fds=(sock, lifeline, page),
+        pass_fds=descriptors,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")])),
+            descendants.VARIABLE: descendants.with_mark(mark),
+        },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -80,8 +81,11 @@ def _checked(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., 
     """`call`, after the arguments were seen to fit `fn` without its self."""
     written = inspect.signature(fn)
     signature = written.replace(parameters=list(written.parameters.values())[1:])
+    fitting = _fitting(list(signature.parameters.values()))
 
     def checked(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) in fitting:
+            return call(*args)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -91,3 +95,13 @@ def _checked(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., 
     checked.__name__, checked.__qualname__, checked.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
     checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
+
+
+def _fitting(parameters: Sequence[inspect.Parameter]) -> range:
+    """How many arguments by position, and none by name, fit these parameters: such a call need not be bound."""
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    needed = sum(each.default is each.empty for each in positional)
+    if any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters):
+        return range(0)
+    endless = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    return range(needed, sys.maxsize if endless else len(positional) + 1)

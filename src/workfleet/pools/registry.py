@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, Unpack, cast
 
 from msgspec import Struct
@@ -11,6 +11,8 @@ from msgspec import Struct
 from workfleet.errors import ConfigError, NotFound, Problem, UsageError
 from workfleet.events import ChildPrinted, Event
 from workfleet.model.durations import DurationLike, duration_ms
+from workfleet.pools.isolation import Recipe, spawner
+from workfleet.pools.keys import MethodKeys
 from workfleet.pools.marks import ProcessOptions
 from workfleet.pools.options import ChildSpec, PoolOptions
 from workfleet.pools.output import Stream
@@ -19,16 +21,19 @@ from workfleet.pools.process import Spawn, spawn
 from workfleet.pools.proxy import Middleware, pool_proxy
 from workfleet.pools.stats import PoolStats
 from workfleet.ports.clock import Clock
+from workfleet.ports.spans import CallTracing
 
 W = TypeVar("W")
 
 
 class PoolSetup(Struct, frozen=True):
-    """How to make the pool of a class: what its children are, its options, and what stands around its methods."""
+    """How to make the pool of a class: what its children are, its options, what stands around its methods, and what
+    children inside this process make their object by, where not as a process would."""
 
     child: ChildSpec
     options: PoolOptions
     middleware: Middleware | None = None
+    recipe: Recipe | None = None
 
 
 Configure = Callable[[type[Any], ProcessOptions], PoolSetup]
@@ -39,12 +44,19 @@ class Pools:
     """Gets, starts and steers pools. What children print becomes `ChildPrinted` events."""
 
     def __init__(
-        self, configure: Configure, *, clock: Clock, publish: Callable[[Event], None], spawn: Spawn = spawn
+        self,
+        configure: Configure,
+        *,
+        clock: Clock,
+        publish: Callable[[Event], None],
+        spawn: Spawn = spawn,
+        trace: CallTracing | None = None,
     ) -> None:
         self._configure = configure
         self._clock = clock
         self._publish = publish
         self._spawn = spawn
+        self._trace = trace
         self._pools: dict[str, ProcessPool] = {}
         self._proxies: dict[type[Any], tuple[str, Any]] = {}
 
@@ -57,7 +69,7 @@ class Pools:
         known = self._proxies.get(worker)
         setup = self._configure(worker, options) if options or known is None else None
         if known is None and setup is not None:
-            pool = self.add(setup.child, setup.options)
+            pool = self._make(setup, _keys(worker, setup.options))
             try:
                 known = pool.name, pool_proxy(worker, _Named(self._pools, pool.name), setup.middleware)
             except ConfigError:
@@ -67,15 +79,23 @@ class Pools:
         elif known is not None and setup is not None:
             there = self._pools[known[0]]
             if there.stats().state == "new":
+                keys = _keys(worker, setup.options)
                 del self._pools[there.name]
-                self.add(setup.child, setup.options)
+                self._make(setup, keys)
             else:
                 _compare(there.options, setup.options)
         assert known is not None
         return cast(W, known[1])
 
     def add(self, child: ChildSpec, options: PoolOptions) -> ProcessPool:
-        """A pool without a class. Raises `ConfigError` when the name is taken."""
+        """A pool without a class. Raises `ConfigError` when the name is taken, and for keys: it has no parameters."""
+        if options.hash_key is not None:
+            problem = "consistent_hash is for the pool of a @process class, whose methods have the parameters of a key"
+            raise ConfigError(Problem(f"pool {options.name}: strategy", problem))
+        return self._make(PoolSetup(child, options), None)
+
+    def _make(self, setup: PoolSetup, keys: MethodKeys | None) -> ProcessPool:
+        options = setup.options
         if options.name in self._pools:
             raise ConfigError(Problem(f"pool {options.name}", "there are two pools of this name: give one another"))
 
@@ -83,7 +103,14 @@ class Pools:
             self._publish(ChildPrinted(pool=options.name, pid=pid, stream=stream, line=line))
 
         pool = self._pools[options.name] = ProcessPool(
-            child, options, clock=self._clock, publish=self._publish, on_output=printed, spawn=self._spawn
+            setup.child,
+            options,
+            clock=self._clock,
+            publish=self._publish,
+            on_output=printed,
+            spawn=spawner(options.isolation, setup.recipe, self._spawn),
+            keys=keys,
+            trace=self._trace,
         )
         return pool
 
@@ -111,7 +138,9 @@ class Pools:
             pool.start()
 
     async def scale(self, which: type[Any] | str, size: int) -> None:
-        """Sets the number of children; those that go finish their calls first. A failed pool tries anew."""
+        """Sets the number of children; those that go finish their calls first. A failed pool tries anew.
+
+        Raises `UsageError` for a size that the pool cannot have: below 1, or outside of `min_size` and `max_size`."""
         self.get(which).scale(size)
 
     async def recycle(self, which: type[Any] | str) -> None:
@@ -141,13 +170,19 @@ class _Named:
     def __init__(self, pools: Mapping[str, ProcessPool], name: str) -> None:
         self._pools, self.name = pools, name
 
-    async def call(self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        return await self._pools[self.name].call(method, args, kwargs)
+    def call(
+        self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        return self._pools[self.name].call(method, args, kwargs)
 
     def stream(
         self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> AsyncIterator[Any]:
         return self._pools[self.name].stream(method, args, kwargs)
+
+
+def _keys(worker: type[Any], options: PoolOptions) -> MethodKeys | None:
+    return None if options.hash_key is None else MethodKeys(worker, options.name, options.hash_key)
 
 
 def _compare(there: PoolOptions, wanted: PoolOptions) -> None:

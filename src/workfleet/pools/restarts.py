@@ -1,7 +1,8 @@
 """Whether and when a dead child is replaced. A pure decision over the times of death.
 
-A single death is healed at once. Deaths in a row without one completed call between them are a crash loop: each waits
-longer, and after too many the pool is given up. Deaths that the pool caused (timeout, memory, recycling) are not told.
+A single death is healed at once. A place whose children die one after another without completing a call waits longer
+each time; when the whole pool completes none and too many die, it is given up. Deaths that the pool caused (timeout,
+memory, recycling, the death of a sibling) are not told.
 """
 
 from __future__ import annotations
@@ -13,12 +14,19 @@ from workfleet.pools.options import RestartPolicy
 
 
 class Restarts:
-    """The deaths of one pool since its last completed call. Times in seconds."""
+    """The deaths of one pool. Times in seconds of a monotonic clock.
 
-    def __init__(self, policy: RestartPolicy, draw: Callable[[], float]) -> None:
+    Two counts. The pool's: all deaths within the window since any call was completed; it ends in giving up. A place's:
+    its deaths in a row, since a call was completed there or a child lived there for a whole window; it makes the wait.
+    `together` is for a pool whose children are replaced all at once: it counts as one place.
+    """
+
+    def __init__(self, policy: RestartPolicy, draw: Callable[[], float], *, together: bool = False) -> None:
         self._policy = policy
         self._draw = draw
-        self._deaths: deque[tuple[float, int]] = deque()
+        self._together = together
+        self._deaths: deque[float] = deque()
+        self._in_a_row: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._deaths)
@@ -27,22 +35,33 @@ class Restarts:
     def enabled(self) -> bool:
         return self._policy.enabled
 
-    def call_completed(self) -> None:
+    def call_completed(self, slot: int) -> None:
         if self._deaths:
             self._deaths.clear()
+        if self._in_a_row:
+            self._in_a_row.pop(self._place(slot), None)
+
+    def forget(self) -> None:
+        """Begins anew, as if none had died."""
+        self._deaths.clear()
+        self._in_a_row.clear()
 
     def died(self, slot: int, *, started: float, now: float, size: int) -> float | None:
         """How many seconds to wait before the child of this slot is started anew; None: not any more."""
-        policy = self._policy
+        policy, window = self._policy, self._policy.window_ms / 1000
         if not policy.enabled:
             return None
-        while self._deaths and self._deaths[0][0] <= now - policy.window_ms / 1000:
+        while self._deaths and self._deaths[0] <= now - window:
             self._deaths.popleft()
-        self._deaths.append((now, slot))
-        if len(self._deaths) > policy.max_restarts * max(size, 1):
+        self._deaths.append(now)
+        if len(self._deaths) > policy.max_restarts * (1 if self._together else max(size, 1)):
             return None
+        place = self._place(slot)
+        self._in_a_row[place] = 1 if now - started >= window else self._in_a_row.get(place, 0) + 1
         spacing = max(started + policy.delay_ms / 1000 - now, 0.0)
-        in_a_row = sum(1 for _, dead in self._deaths if dead == slot)
-        if in_a_row == 1:
+        if self._in_a_row[place] == 1:
             return spacing
-        return max(spacing, policy.backoff.delay_ms(in_a_row - 1, self._draw()) / 1000)
+        return max(spacing, policy.backoff.delay_ms(self._in_a_row[place] - 1, self._draw()) / 1000)
+
+    def _place(self, slot: int) -> int:
+        return 0 if self._together else slot

@@ -1,139 +1,143 @@
 """One place in a pool: keeps one child in it, replaces it when it ends, until the place is given up. A service.
 
-Starting and restarting are here; what a child does in between is the member's.
+When a child dies, the place decides when the next is started; a child that is due for recycling is followed by a warm
+one that somebody else has started. What a child does in between is the member's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from workfleet.events import ChildDied, ChildReplaced, ChildStarted, Event
-from workfleet.pools import wire
+from workfleet.events import ChildReplaced, ChildStarted, Event
 from workfleet.pools.member import Floor, Member
-from workfleet.pools.options import ChildSpec, PoolOptions
-from workfleet.pools.output import OnOutput
-from workfleet.pools.process import Exit, Spawn
+from workfleet.pools.starter import Starter
+from workfleet.pools.stats import LastExit
 from workfleet.ports.clock import Clock
-
-_SHOWN: Final = 4_000
-"""How much of a child's last words an event carries."""
 
 
 class Verdicts(Protocol):
     """Who decides what follows a death."""
 
-    def died(self, slot: int, started: float, how: str) -> float | None:
-        """Seconds until the next start; None: there is none."""
+    def died(self, slot: int, started: float, how: str, last_words: str) -> float | None:
+        """Unasked. Seconds until the next start; None: there is none."""
+        ...
+
+    def lost(self, slot: int) -> None:
+        """A child of this place has ended unplanned, asked or not, and will be replaced."""
         ...
 
 
 class Slot:
-    """`member` is the child that is there now."""
+    """`member` is the child that is there now; `leaving` those before it that end their calls."""
 
     def __init__(
         self,
+        name: str,
         number: int,
-        spec: ChildSpec,
-        options: PoolOptions,
         *,
+        starter: Starter,
         floor: Floor,
         verdicts: Verdicts,
-        spawn: Spawn,
         clock: Clock,
         publish: Callable[[Event], None],
-        on_output: OnOutput | None,
     ) -> None:
-        self.name = f"{options.name}#{number}"
+        self.name = f"{name}#{number}"
         self.number = number
         self.member: Member | None = None
-        self._spec = spec
-        self._options = options
+        self.leaving: set[Member] = set()
+        self.wanted = True
+        self.restarts = 0
+        self.last_exit: LastExit | None = None
+        self._pool = name
+        self._starter = starter
         self._floor = floor
         self._verdicts = verdicts
-        self._spawn = spawn
         self._clock = clock
         self._publish = publish
-        self._on_output = on_output
-        self.wanted = True
         self._rest: asyncio.Task[None] | None = None
+        self._successor: asyncio.Future[Member] | None = None
 
     async def serve(self) -> None:
-        """Returns when the place is given up."""
+        """Returns when the place is given up and the last child of it is gone."""
+        try:
+            await self._keep_filled()
+        finally:
+            if self.leaving:
+                await asyncio.wait({member.life for member in self.leaving if member.life is not None})
+
+    async def _keep_filled(self) -> None:
         before: Member | None = None
         while self.wanted:
             started = self._clock.monotonic()
             try:
-                member = await self._start()
+                member = await self._starter.start(self.name, self.number, self._floor)
             except OSError as error:  # no process or descriptor to be had: a death like any other
-                wait = self._verdicts.died(self.number, started, f"it could not be started: {error}")
+                self.restarts += 1
+                wait = self._verdicts.died(self.number, started, f"it could not be started: {error}", "")
             else:
-                await self._live(member, before)
-                before = member
-                wait = 0.0 if member.asked else self._verdicts.died(self.number, started, member.why)
+                if not self.wanted:
+                    member.kill("no longer wanted", planned=True)
+                before = await self._keep(member, before)
+                wait = self._judge(before)
             if wait is None:
                 return
             await self._pause(wait)
 
-    async def _start(self) -> Member:
-        ears: list[Member] = []
-
-        def hear(kind: int, call_id: int, number: int, body: memoryview) -> None:
-            ears[0].hear(kind, call_id, number, body)
-
-        boot = self._boot()
-        child = await self._spawn(self.name, hear, self._on_output)
-        member = Member(self.number, child, self._options, self._floor, self._clock)
-        ears.append(member)
-        member.boot(boot)
-        self.member = member
-        return member
-
-    def _boot(self) -> bytes:
-        args = wire.encode(self._spec.args)
-        return wire.encode((list(sys.path), os.environ.get("PYTHONPATH"), self._spec.factory, args))
-
-    async def _live(self, member: Member, before: Member | None) -> None:
-        """Until the child is gone and its calls are settled."""
-        if not self.wanted:
-            member.kill("no longer wanted")
-        ended = member.child.ended
-        try:
-            first: list[asyncio.Future[Any]] = [member.ready, ended]
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            if member.ready.done():
-                self._tell_started(member, before)
-            exit_ = await ended
-        finally:  # also when the loop is torn down
-            member.child.kill()
-        self.member = None
+    def _judge(self, member: Member) -> float | None:
+        wait = 0.0
         if not member.asked:
-            member.why = _cause(member, exit_)
-        if not member.asked or exit_.code != 0:
-            self._tell_died(member, exit_)
-        member.end(exit_)
+            verdict = self._verdicts.died(self.number, member.started, member.why, member.last_words)
+            if verdict is None:
+                return None
+            self.restarts += 1
+            wait = verdict
+        if not member.planned:
+            self._verdicts.lost(self.number)
+        return wait
+
+    async def _keep(self, member: Member, before: Member | None) -> Member:
+        """Until the child is gone, or the one that has followed it, and so on. Gives the last."""
+        while True:
+            self.member = member
+            self._successor = asyncio.get_running_loop().create_future()
+            assert member.life is not None
+            ends: set[asyncio.Future[Any]] = {member.life, self._successor}
+            await asyncio.wait({member.ready, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if member.ready.done() and not member.ready.cancelled():
+                self._tell_started(member, before)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not self._successor.done():
+                self.member, self._successor = None, None
+                member.life.result()
+                self.last_exit = member.exit
+                return member
+            before, member = member, self._successor.result()
+
+    def take_over(self, successor: Member) -> None:
+        """A warm child takes this place; the one that is there ends its calls."""
+        old, following = self.member, self._successor
+        assert old is not None
+        assert old.life is not None
+        assert following is not None
+        self.leaving.add(old)
+
+        def gone(life: asyncio.Task[None]) -> None:
+            self.leaving.discard(old)
+            self.last_exit = old.exit
+
+        old.life.add_done_callback(gone)
+        successor.slot = self.number
+        self.member = successor
+        following.set_result(successor)
+        old.leave(old.due)
 
     def _tell_started(self, member: Member, before: Member | None) -> None:
-        took = round((self._clock.monotonic() - member.started) * 1000)
-        pool, pid = self._options.name, member.child.pid
-        self._publish(ChildStarted(pool=pool, pid=pid, slot=self.number, duration_ms=took))
+        pid = member.child.pid
+        self._publish(ChildStarted(pool=self._pool, pid=pid, slot=self.number, duration_ms=member.start_ms))
         if before is not None:
-            self._publish(ChildReplaced(pool=pool, pid=pid, old_pid=before.child.pid, why=before.why))
-
-    def _tell_died(self, member: Member, exit_: Exit) -> None:
-        self._publish(
-            ChildDied(
-                pool=self._options.name,
-                pid=member.child.pid,
-                how=exit_.how,
-                why=member.why,
-                method=member.line.head.method if member.line.head is not None else None,
-                last_words=exit_.last_words[-_SHOWN:],
-            )
-        )
+            self._publish(ChildReplaced(pool=self._pool, pid=pid, old_pid=before.child.pid, why=before.why))
 
     async def _pause(self, seconds: float) -> None:
         if seconds > 0 and self.wanted:
@@ -149,12 +153,4 @@ class Slot:
         if self._rest is not None:
             self._rest.cancel()
         if self.member is not None:
-            self.member.retire(why)
-
-
-def _cause(member: Member, exit_: Exit) -> str:
-    """Why a child died unasked."""
-    if member.state == "starting":
-        where = f"{exit_.how} while {member.child.phase()}"
-        return f"{member.why} ({where})" if member.why else where
-    return f"{member.why} ({exit_.how})" if member.why else exit_.how
+            self.member.leave(why)

@@ -1,10 +1,11 @@
 """What a supervisor and its worker say to each other. `link.py` carries it, a line of JSON each, over a socket pair.
 
 The supervisor gives a worker its `WorkerOrder` in the environment. The worker says `Hello` once it knows its settings
-(before it claims anything), `Ready` when it works, `Beat` every second, `Told` when an operator wants something of it,
-and `Bye` before it exits; or `Refused` when it cannot start for a reason that another try would not cure. The
-supervisor says `Drain`, and `Lost` for claims that it
-could not renew. This file knows what is said, not what anybody does about it.
+(before it claims anything), `Ready` when it works, `Beat` every second, `Measured` at the interval of metrics, `Told`
+when an operator wants something of it, and `Bye` before it exits; or `Refused` when it cannot start for a reason that
+another try would not cure. The supervisor says `Drain`, `Lost` for claims that it could not renew, `Recovered` for runs
+that it took over, and `Counted` for what it has counted itself. This file knows what is said, not what anybody does
+about it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..events import JobRecovered
 from ..model.fleet import Instruction
 from ..model.jobs import Claim
 from ..model.ledger import LedgerKeep
+from ..ports.metrics import MetricRow, Sample
 
 ORDER_VARIABLE = "WORKFLEET_WORKER"
 
@@ -42,6 +44,21 @@ class WorkerOrder(Struct, kw_only=True):
     config: dict[str, Any] = {}
 
 
+class MetricsOrder(Struct, frozen=True, kw_only=True):
+    """What a worker's settings say of metrics."""
+
+    interval_ms: int
+    textfile: str | None = None
+    """The file in Prometheus' format that the supervisor keeps up to date; None: none."""
+
+
+class HttpOrder(Struct, frozen=True, kw_only=True):
+    """Where the supervisor answers by HTTP. `host` None: on every address of the machine."""
+
+    port: int
+    host: str | None = None
+
+
 class Hello(Struct, kw_only=True, tag="hello"):
     """The worker has read its settings. `store` is the whole URL, with its secrets: it is never shown. So is `locks`,
     the store of the locks where that is another one."""
@@ -58,6 +75,10 @@ class Hello(Struct, kw_only=True, tag="hello"):
     status_file: str | None
     ledger: LedgerKeep | None = None
     """How long the run ledger keeps its rows; None: there is none."""
+    metrics: MetricsOrder | None = None
+    """None: nothing is measured."""
+    http: HttpOrder | None = None
+    """None: nothing is answered."""
 
 
 class Ready(Struct, tag="ready"):
@@ -77,6 +98,12 @@ class Beat(Struct, kw_only=True, tag="beat"):
     """Why the worker is not ready although it runs, a sentence each: a pool that has failed, for example."""
     pools: dict[str, Any] = {}
     details: dict[str, Any] = {}
+
+
+class Measured(Struct, tag="measured"):
+    """All that the worker has measured, as it stands."""
+
+    samples: list[Sample]
 
 
 class Told(Struct, tag="told"):
@@ -125,8 +152,14 @@ class Recovered(Struct, kw_only=True, tag="recovered"):
     run: JobRecovered
 
 
-FromWorker = Hello | Ready | Beat | Told | Bye | Refused
-FromSupervisor = Drain | Lost | Recovered
+class Counted(Struct, tag="counted"):
+    """What the supervisor has counted since it said so last: a worker keeps it with what it counts itself."""
+
+    rows: list[MetricRow]
+
+
+FromWorker = Hello | Ready | Beat | Measured | Told | Bye | Refused
+FromSupervisor = Drain | Lost | Recovered | Counted
 
 
 def read_order(environ: MutableMapping[str, str]) -> WorkerOrder:

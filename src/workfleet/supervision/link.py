@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from .control import Beat, FromSupervisor, FromWorker
+from .control import Beat, FromSupervisor, FromWorker, Measured
 
 _READ = 65_536
 _MAX_UNSENT = 1_048_576
@@ -49,8 +49,9 @@ class WorkerEnd:
         self._line = _Line(sock, lambda raw: _deliver(raw, decoder, on_message), on_orphaned)
 
     def send(self, message: FromWorker) -> None:
-        """Say something, without waiting. While the supervisor does not read, beats are dropped, the rest is kept."""
-        if not (isinstance(message, Beat) and self._line.unsent > _MAX_UNSENT):
+        """Say something, without waiting. While the supervisor does not read, what is said again soon is dropped, the
+        rest is kept."""
+        if not (isinstance(message, Beat | Measured) and self._line.unsent > _MAX_UNSENT):
             self._line.send(message)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import Claim
+from workfleet.supervision import descendants
 from workfleet.supervision.board import Board
 from workfleet.supervision.control import (
     Beat,
@@ -174,6 +175,15 @@ async def play() -> int:
         start_family()
         await worker.work()
         worker.bye()
+    elif SCRIPT == "orphans":
+        for _ in range(3):
+            start_stray()
+        await worker.work()
+        worker.bye()
+    elif SCRIPT == "stray":
+        start_stray()
+        await worker.work()
+        worker.bye()
     elif SCRIPT == "hold-the-lock":
         worker.claim(job)
         hold_the_interpreter_lock(CONFIG["hold_s"])
@@ -199,6 +209,21 @@ def start_family() -> None:
     assert child.stdout is not None
     note("pids", int(child.stdout.readline()))
     note("pids", child.pid)
+
+
+def start_stray() -> None:
+    """What a child of a pool left behind when it died: in a session of its own, and nobody's child."""
+    mark = {descendants.VARIABLE: descendants.with_mark(descendants.new_mark())}
+    code = "import os, subprocess; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid, flush=True)"
+    stray = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | mark,
+    )
+    note("pids", int(stray.stdout))
 
 
 def hold_the_interpreter_lock(seconds: float) -> None:

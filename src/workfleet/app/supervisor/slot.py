@@ -8,6 +8,7 @@ from workfleet.app.status import WorkerStatus
 from workfleet.events import Event, ServiceRestarted, WorkerDied
 from workfleet.ports.clock import Clock
 from workfleet.supervision.control import FromWorker, Hello, Ready, Refused
+from workfleet.supervision.descendants import end_marked_aside, mark_of_children
 from workfleet.supervision.intensity import FailureIntensity
 
 from .children import Children
@@ -140,6 +141,8 @@ class Slot:
             self._run.summary.refused.append(f"worker {worker.index} (process {worker.child.pid}) cannot be killed")
             return None
         await self._children.gone(worker.child, _GROUP_S)
+        # The children of its pools die with it, but not what left their groups.
+        await end_marked_aside(mark_of_children(worker.child.pid))
         how = self._last_exit = worker.how_it_ended(exit_code)
         refusal = worker.refusal(exit_code)
         # Whom we stopped, or who stopped in order, has not crashed: what is left on its board is given back.

@@ -10,9 +10,11 @@ from dishka import Provider, Scope
 
 from workfleet import (
     App,
+    CallTimeout,
     ConfigError,
     Job,
     JobFailed,
+    MemoryLimitExceeded,
     Module,
     NotFound,
     PayloadRejected,
@@ -250,3 +252,101 @@ async def test_what_is_wrong_at_a_real_start_is_wrong_here() -> None:
     with pytest.raises(ConfigError, match="pool odd: size"):
         async with Fleet(make_app(Media, ImageWorker, Odd)):
             pass
+
+
+@process("rows", strategy="consistent_hash", hash_key="{tenant}")
+class Rows:
+    @public
+    def count(self, customer: str) -> int:
+        return len(customer)
+
+
+async def test_a_key_and_an_isolation_that_cannot_work_fail_here_too() -> None:
+    with pytest.raises(ConfigError, match=r"Rows\.count: hash_key of pool 'rows': \{tenant\}"):
+        async with Fleet(make_app(Media, ImageWorker, Rows)):
+            pass
+
+    @process("threads", isolation="thread")
+    class Threads:
+        @public
+        def work(self) -> None: ...
+
+    app = make_app(Media, ImageWorker, Threads)
+
+    @app.handler(queue="media", pool="threads")
+    def render(job: Job[None]) -> None: ...
+
+    with pytest.raises(ConfigError, match="pool='threads' has isolation='thread', and handlers run in pools of proc"):
+        async with Fleet(app):
+            pass
+
+
+async def test_a_call_that_takes_longer_than_its_timeout_costs_an_attempt_when_that_is_over() -> None:
+    async with Fleet(make_app(), now="2027-01-01T00:00Z") as fleet:
+        images = fleet.pool(ImageWorker)
+        images.takes("5m", method="resize")
+        ref = await fleet.enqueue(Media.thumbnail.job(Photo("a.jpg"), attempts=2, backoff="1s"))
+        await fleet.run_until_idle()
+        first, second = await fleet.attempts(ref)
+        assert (first.failure and first.failure.code, first.ended_ms - first.started_ms) == ("call_timeout", 60_000)
+        assert (second.failure and second.failure.code, second.started_ms - first.ended_ms) == ("call_timeout", 1_000)
+        images.takes("30s", method="resize")
+        ref = await fleet.enqueue(Media.thumbnail.job(Photo("a.jpg")))
+        await fleet.run_until_idle()
+        (run,) = await fleet.attempts(ref)
+        assert (run.outcome, run.ended_ms - run.started_ms) == ("completed", 30_000)
+
+
+async def test_a_handler_in_a_pool_that_takes_longer_than_its_job_s_timeout_has_timed_out() -> None:
+    async with Fleet(make_app()) as fleet:
+        fleet.pool("cpu").takes("2m")
+        ref = await fleet.enqueue(Media.checksum.job({"parts": [1]}, attempts=1))
+        await fleet.run_until_idle()
+        (run,) = await fleet.attempts(ref)
+        assert (run.outcome, run.failure and run.failure.code) == ("timed_out", "timed_out")
+        assert run.ended_ms - run.started_ms == 30_000
+        fleet.pool("cpu").takes("10s", method="Media.checksum")
+        quick = await fleet.enqueue(Media.checksum.job({"parts": [1]}))
+        await fleet.run_until_idle()
+        (run,) = await fleet.attempts(quick)
+        assert (run.outcome, run.ended_ms - run.started_ms) == ("completed", 10_000)
+
+
+async def test_memory_and_timeouts_of_a_pool_are_seen_by_its_callers() -> None:
+    @process("small", memory="100MB")
+    class Small:
+        @public
+        def work(self) -> int:
+            return 1
+
+    async with Fleet(make_app(Small)) as fleet:
+        pools = await fleet.get(Pools)
+        small, double = await pools.pool(Small), fleet.pool(Small)
+        double.exceed_memory_next(used="300MB")
+        with pytest.raises(MemoryLimitExceeded, match=r"small\.work used 300 MB, the limit is 100 MB"):
+            await small.work()
+        double.time_out_next()
+        with pytest.raises(CallTimeout, match=r"small\.work did not end within 60 s"):
+            await small.work()
+        assert await small.work() == 1
+        assert pools.list() == ("cpu", "small")
+        assert (pools.stats()["small"].calls, pools.stats()["cpu"].state) == (3, "new")
+        double.takes("1s")
+        with pytest.raises(UsageError, match="only the test moves the fleet's clock"):
+            await small.work()
+
+
+async def test_sizes_are_checked_as_a_real_pool_does() -> None:
+    @process("elastic", min_size=1, max_size=4)
+    class Elastic:
+        @public
+        def work(self) -> None: ...
+
+    async with Fleet(make_app(Elastic)) as fleet:
+        pools = await fleet.get(Pools)
+        await pools.scale(Elastic, 4)
+        assert fleet.pool(Elastic).size == 4
+        with pytest.raises(UsageError, match="scales itself between min_size=1 and max_size=4"):
+            await pools.scale(Elastic, 5)
+        with pytest.raises(UsageError, match="at least 1"):
+            await pools.scale("cpu", 0)

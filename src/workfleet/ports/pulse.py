@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from workfleet.model.fleet import WorkerRecord
+from workfleet.model.fleet import PoolReport, WorkerRecord
 from workfleet.model.jobs import JobRecord
 from workfleet.model.outcome import Outcome
 
@@ -23,6 +23,10 @@ class PulseRequest(Struct, frozen=True):
     """Whose record says that it lives. None: nobody's."""
     active: int = 0
     """How many jobs that worker runs."""
+    pools: tuple[PoolReport, ...] = ()
+    """How its pools are."""
+    obeyed: tuple[str, ...] = ()
+    """The orders that it has carried out: they are forgotten."""
     queues: tuple[str, ...] = ()
     """Where something to claim is news."""
     within_ms: int = 0
@@ -30,7 +34,8 @@ class PulseRequest(Struct, frozen=True):
 
 
 class Pulse(Struct, frozen=True):
-    """The answer. `worker` is the record, which has its instruction; None when it is gone, or none was asked for."""
+    """The answer. `worker` is the record, which has its instruction and orders; None when it is gone, or none was asked
+    for."""
 
     settled: int
     """How many jobs made the round trip."""

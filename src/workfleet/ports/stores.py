@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from workfleet.model.fleet import Instruction, LockGrant, LockHeld, WorkerRecord
+from workfleet.model.fleet import Instruction, LockGrant, LockHeld, PoolOrder, WorkerRecord
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.limits import QueueLimits, QueueRecord
 from workfleet.model.outcome import Settlement
@@ -69,6 +69,18 @@ class Settled(Struct, frozen=True):
 
     applied: list[bool]
     claimed: list[JobRecord]
+
+
+class Place(Struct, frozen=True):
+    """What a job waits for, as far as only the store can tell.
+
+    `ahead`: how many jobs of its queue and group are ready and come before it; 0 where it is not ready itself. `rival`:
+    the job with its exclusive unique key for which it is parked. `starts_ms`: when the rates of its queue and group let
+    one more job start, which may be now or past; None: never."""
+
+    ahead: int = 0
+    rival: str | None = None
+    starts_ms: int | None = None
 
 
 class JobQuery(Struct, frozen=True):
@@ -178,6 +190,11 @@ class JobStore(Protocol):
 
     async def logs(self, job_id: str) -> list[str]:
         """The job's log lines, oldest first."""
+        ...
+
+    async def place(self, job_id: str) -> Place | None:
+        """What an unfinished job waits for; None where there is no such job. For people who ask: it may look at every
+        job of the queue."""
         ...
 
     async def children(self, job_id: str) -> Children:
@@ -310,6 +327,12 @@ class FleetStore(Protocol):
         record. `register` clears it."""
         ...
 
+    async def order(self, worker_id: str, order: PoolOrder) -> bool:
+        """Tell a worker what to do with one of its pools. It learns so at its next pulse, and again until it says there
+        that it has obeyed. An order takes the place of an earlier one with its id, or of the same verb for the same
+        pool. False when there is no such record. `register` clears them."""
+        ...
+
     async def workers(self) -> list[WorkerRecord]:
         """All records, by id."""
         ...
@@ -352,7 +375,8 @@ class Store(Protocol):
 
     async def pulse(self, request: PulseRequest) -> Pulse:
         """What a worker asks at every poll, in one step: enqueue the probe, claim, and settle all that was claimed,
-        which is otherwise the same as these three; set the worker's `seen_ms` to now and its `active`; and look around.
+        which is otherwise the same as these three; set the worker's `seen_ms` to now, its `active` and
+        `pools`; forget the orders that it has obeyed; and look around.
 
         Wakes who waits here, as if it had just been notified: for schedules, at this store's first pulse, when one
         changed since the last, and when the store's time has jumped since; for those of `queues` that are not paused

@@ -14,15 +14,21 @@ from workfleet.app.compile import Invoke
 from workfleet.app.graph import POOLS
 from workfleet.app.guarding import GuardMaker
 from workfleet.app.inject import Injected, run_here
-from workfleet.app.pooling import CPU, guarding
+from workfleet.app.pooling import CPU, check_runs_handlers, guarding
 from workfleet.app.registry import Code
 from workfleet.errors import ConfigError, NotFound, Problem, UsageError
 from workfleet.model.durations import DurationLike
+from workfleet.model.fleet import PoolReport
 from workfleet.model.jobtypes import Job
 from workfleet.payloads.hints import read_hints
-from workfleet.pools.options import PoolOptions, merged
+from workfleet.pools.keys import MethodKeys
+from workfleet.pools.options import PoolOptions
+from workfleet.pools.pool import check_size
 from workfleet.pools.proxy import pool_proxy
+from workfleet.pools.reading import merged
 from workfleet.pools.registry import Pools
+from workfleet.pools.stats import PoolStats
+from workfleet.ports.clock import Clock
 
 from .pools import PoolDouble, travelled
 
@@ -30,14 +36,22 @@ from .pools import PoolDouble, travelled
 class PoolDoubles:
     """What `Pooling` is for a worker, for a test: every pool of the application has its double from the start."""
 
-    def __init__(self, basis: Basis) -> None:
+    def __init__(self, basis: Basis, clock: Clock) -> None:
+        """`clock` is the one on which calls take time."""
+        self._clock = clock
+        self.time_out: Callable[[], bool] = lambda: False
+        """Ends the run that calls it as one that has passed its timeout."""
         self._marks = dict(basis.composition.registry.processes)
         self._container: AsyncContainer | None = None
-        self._doubles = {CPU: PoolDouble(CPU, _nothing)}
+        self.doubles = {CPU: PoolDouble(CPU, _nothing, clock=clock)}
         for cls, mark in self._marks.items():
             # Read as at a real start, so that an option that makes no sense fails here too.
             options = merged(_NO_OPTIONS, mark.name, mark.options, processes=1)
-            self._doubles[mark.name] = PoolDouble(mark.name, partial(self._make, cls), size=options.size)
+            if options.hash_key is not None:
+                MethodKeys(cls, mark.name, options.hash_key)
+            self.doubles[mark.name] = PoolDouble(
+                mark.name, partial(self._make, cls), size=options.size, options=options, clock=clock
+            )
 
     def providers(self) -> tuple[Provider, Provider]:
         own, proxies = Provider(scope=Scope.APP), Provider(scope=Scope.APP, component=POOLS)
@@ -62,26 +76,32 @@ class PoolDoubles:
 
         async def invoke(job: Job[Any]) -> object:
             there = structs.replace(job, data=travelled(job.data, f"payload of {code.label}"))
-            return await double.run(code.label, lambda _: injected.call(there, run_here))
+            left_ms = None if job.deadline_ms is None else job.deadline_ms - self._clock.now_ms()
+            return await double.run(
+                code.label, lambda _: injected.call(there, run_here), left_ms=left_ms, time_out=self._time_out
+            )
 
         return invoke
 
-    def states(self) -> dict[str, dict[str, Any]]:
-        return {}
+    def _time_out(self) -> bool:
+        return self.time_out()  # set when the worker has started
+
+    def states(self) -> tuple[PoolReport, ...]:
+        return ()
 
     def get(self, which: type[Any] | str) -> PoolDouble:
         """The double of a class or name. Raises `NotFound`."""
         name = self._marks[which].name if isinstance(which, type) and which in self._marks else which
-        double = self._doubles.get(name) if isinstance(name, str) else None
+        double = self.doubles.get(name) if isinstance(name, str) else None
         if double is None:
             wanted = which if isinstance(which, str) else which.__qualname__
-            raise NotFound(f"there is no pool {wanted!r}. Pools: {', '.join(sorted(self._doubles))}")
+            raise NotFound(f"there is no pool {wanted!r}. Pools: {', '.join(sorted(self.doubles))}")
         return double
 
     async def _steering(self, guards: GuardMaker) -> AsyncIterator[Any]:
         proxies = {cls: pool_proxy(cls, self.get(cls), guarding(cls, guards)) for cls in self._marks}
         yield PoolsDouble(self, proxies)
-        for double in self._doubles.values():
+        for double in self.doubles.values():
             await double.aclose()
 
     async def _make(self, cls: type[Any]) -> object:
@@ -97,9 +117,11 @@ class PoolDoubles:
 
     def _named(self, code: Code, pool: Any) -> PoolDouble:
         try:
-            return self.get(pool)
+            double = self.get(pool)
         except NotFound as error:
             raise ConfigError(Problem(code.where, str(error))) from None
+        check_runs_handlers(code, double.options)
+        return double
 
 
 class PoolsDouble:
@@ -127,7 +149,10 @@ class PoolsDouble:
         return self._doubles.get(which)
 
     async def scale(self, which: type[Any] | str, size: int) -> None:
-        self._doubles.get(which).size = size
+        """Raises `UsageError` for a size that the pool cannot have, as a real one does."""
+        double = self._doubles.get(which)
+        check_size(double.options, size)
+        double.size = size
 
     async def recycle(self, which: type[Any] | str) -> None:
         await self._doubles.get(which).aclose()
@@ -135,6 +160,13 @@ class PoolsDouble:
     async def drain(self, which: type[Any] | str, timeout: DurationLike = "30s") -> int:
         self._doubles.get(which)
         return 0
+
+    def list(self) -> tuple[str, ...]:
+        return tuple(sorted(self._doubles.doubles))
+
+    def stats(self) -> dict[str, PoolStats]:
+        """Sizes, and how many calls there were: there are no children to tell of."""
+        return {name: self._doubles.get(name).stats() for name in self.list()}
 
 
 _NO_OPTIONS = PoolOptions(name="", size=1)

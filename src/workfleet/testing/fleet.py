@@ -94,11 +94,12 @@ class Fleet(Client):
             self._open_store,
             replaced=self._replace,
         )
-        self._pools = PoolDoubles(basis)
+        self._pools = PoolDoubles(basis, self._own_clock)
         runtime = Runtime(
             basis, RuntimeOptions(worker="test", driven=True, pooling=self._pools, draw=lambda: _NEARLY_ONE)
         )
         await runtime.start()
+        self._pools.time_out = runtime.exchange.time_out
         self._runtime = runtime
         session = await runtime.container.get(Session)
         session.enqueueing.seen = lambda job, record: self._seen.append((job, record))
@@ -140,6 +141,7 @@ class Fleet(Client):
     def pool(self, which: type[Any] | str) -> PoolDouble:
         """The double of a `@process` class's pool, by class or name. Raises `NotFound`."""
         _ = self._running
+        self._own_clock.owner = asyncio.current_task()
         return self._pools.get(which)
 
     async def run_until_idle(self) -> None:

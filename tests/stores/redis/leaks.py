@@ -87,7 +87,7 @@ def _of_app(client: valkey.Valkey, key: str, app: str) -> Iterator[str]:
                 yield f"{newcomer} is noted for {job}, which is gone"
     elif kind in ("locks", "lock_owners"):
         yield f"{key} has expired locks: {_members(client, key)}"
-    elif kind in ("beats", "instructions"):
+    elif kind in ("beats", "instructions", "pools", "orders"):
         if gone := set(_members(client, key)) - set(_members(client, f"wf:{app}:workers")):
             yield f"{key} has {gone}, who are gone"
     elif kind == "schedules_due":

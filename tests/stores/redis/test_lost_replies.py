@@ -16,7 +16,7 @@ from tests.stores.redis.proxy import Proxy, When
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
-from workfleet.model.fleet import ProcessIdentity, WorkerRecord
+from workfleet.model.fleet import PoolOrder, PoolReport, ProcessIdentity, WorkerRecord
 from workfleet.model.handout import DueRequest, Hold
 from workfleet.model.jobs import JobRecord, JobState, Keep, KeepRule
 from workfleet.model.ledger import LedgerKeep, LedgerRow
@@ -96,6 +96,7 @@ FIRST_AGAIN: dict[str, Call] = {
     "keys.replace": lambda s: s.store.keys.replace("k", b"v", b"w", 60_000),
     "fleet.register": lambda s: s.store.fleet.register(structs.replace(WORKER, id="w2")),
     "fleet.instruct": lambda s: s.store.fleet.instruct("w1", "stop"),
+    "fleet.order": lambda s: s.store.fleet.order("w1", PoolOrder(id="o", pool="cpu", verb="recycle")),
     "fleet.workers": lambda s: s.store.fleet.workers(),
     "check": lambda s: s.store.check(),
 }
@@ -116,7 +117,15 @@ AS_FOUND: dict[str, Call] = {
     "keys.put_if_absent": lambda s: s.store.keys.put_if_absent("new", b"mine", 60_000),
     "keys.delete": lambda s: s.store.keys.delete("k", b"v"),
     "fleet.forget": lambda s: s.store.fleet.forget("w1"),
-    "pulse": lambda s: pulse(s.store, probe=job("r", queue="r"), claim=request(token="t1", r=2), worker="w1", active=3),
+    "pulse": lambda s: pulse(
+        s.store,
+        probe=job("r", queue="r"),
+        claim=request(token="t1", r=2),
+        worker="w1",
+        active=3,
+        pools=(PoolReport(name="cpu", state="running", size=2),),
+        obeyed=("done",),
+    ),
 }
 """A repeat of these says what it finds."""
 NO_CALLS = {"jobs.wait", "jobs.wait_for_cancels", "schedules.wait"}

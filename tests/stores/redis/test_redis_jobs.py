@@ -25,6 +25,7 @@ from workfleet.testing.contracts import (
     TestKeysUnderRace,
     TestListing,
     TestPausing,
+    TestPlace,
     TestPromote,
     TestPrune,
     TestPurge,

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
+from workfleet.ports.stores import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
 
 from ..matching import matches
 from ..wakes import CANCELS, queue_topic
-from . import adding, claiming, ending, keeping
+from . import adding, claiming, ending, keeping, placing
 from .book import Book
 from .entries import copy
 from .entries import counts as counts_of
@@ -68,6 +68,9 @@ class MemoryJobs:
     async def logs(self, job_id: str) -> list[str]:
         entry = self._book.entries.get(job_id)
         return [] if entry is None else list(entry.lines)
+
+    async def place(self, job_id: str) -> Place | None:
+        return placing.place_of(self._book, job_id)
 
     async def children(self, job_id: str) -> Children:
         return Children()  # here are no flows

@@ -44,7 +44,7 @@ class MemoryStore:
 
     async def pulse(self, request: PulseRequest) -> Pulse:
         settled = round_trip(self._book, request)
-        worker = None if request.worker is None else self.fleet.beat(request.worker, request.active)
+        worker = None if request.worker is None else self.fleet.beat(request.worker, request)
         revision = self.schedules.revision
         queues = [name for name in request.queues if stirring(self._book, name, request.within_ms)]
         self._news.hear(revision, self._clock.now_ms(), queues)

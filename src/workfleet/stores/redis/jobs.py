@@ -16,7 +16,7 @@ from workfleet.model.jobs import (
     JobState,
 )
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
+from workfleet.ports.stores import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
 from .asking import Asking
@@ -40,7 +40,7 @@ class RedisJobs:
         self._running = Running(session, self._asking)
         self._enqueue, self._operate = Script.load("enqueue"), Script.load("operate")
         self._get, self._logs = Script.load("get"), Script.load("logs")
-        self._children = Script.load("children")
+        self._children, self._place = Script.load("children"), Script.load("place")
         self._counts, self._due = Script.load("counts"), Script.load("due")
         self._expiry = Script.load("expiry")
         self._purge, self._prune = Script.load("purge"), Script.load("prune")
@@ -85,6 +85,13 @@ class RedisJobs:
     async def logs(self, job_id: str) -> list[str]:
         lines = await self._asking.ask(self._logs, {"id": stored_id(job_id)})
         return [line.decode(errors="backslashreplace") for line in lines]
+
+    async def place(self, job_id: str) -> Place | None:
+        row = await self._asking.ask(self._place, {"id": stored_id(job_id)})
+        if row is None:
+            return None
+        ahead, rival, starts_ms = row
+        return Place(ahead, None if rival is None else shown_id(rival), starts_ms)
 
     async def children(self, job_id: str) -> Children:
         results, failures = await self._asking.ask(self._children, {"id": stored_id(job_id)})

@@ -39,6 +39,8 @@ class Pulses:
             "done": done,
             "worker": request.worker,
             "active": request.active,
+            "pools": msgspec.json.encode(request.pools).decode() if request.pools else None,
+            "obeyed": request.obeyed,
             "queues": request.queues,
             "within_ms": request.within_ms,
         }

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
+from workfleet.ports.stores import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
 from .adding import add_jobs
@@ -18,6 +18,7 @@ from .finding import find_jobs
 from .keeping import asked_cancels, cancel_jobs, promote_jobs, retry_jobs
 from .lane import Step
 from .lanes import Lanes
+from .placing import place_of
 from .reading import count_jobs, first_expiry, get_jobs, job_logs, next_due
 from .settling import report_run, settle_jobs
 
@@ -85,6 +86,9 @@ class SqliteJobs:
 
     async def logs(self, job_id: str) -> list[str]:
         return await self._lanes.read(lambda step: job_logs(step, self._app, job_id))
+
+    async def place(self, job_id: str) -> Place | None:
+        return await self._lanes.read(lambda step: place_of(step, self._app, job_id))
 
     async def children(self, job_id: str) -> Children:
         return Children()  # here are no flows

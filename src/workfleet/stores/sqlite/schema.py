@@ -13,9 +13,9 @@ import apsw
 
 from workfleet.model.jobs import JobState
 
-from .scripts import FIRST, FOURTH, SECOND, THIRD
+from .scripts import FIFTH, FIRST, FOURTH, SECOND, THIRD
 
-VERSION = 4
+VERSION = 5
 """The newest version that this program understands."""
 
 STATES = (
@@ -30,7 +30,7 @@ STATES = (
 """`wf_job.state` is the index in here."""
 STATE_NUMBERS = {state: number for number, state in enumerate(STATES)}
 
-_MIGRATIONS = (FIRST, SECOND, THIRD, FOURTH)
+_MIGRATIONS = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 """The nth brings a file from version n to n + 1."""
 
 

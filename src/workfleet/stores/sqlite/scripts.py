@@ -262,3 +262,11 @@ ALTER TABLE wf_schedule ADD COLUMN account BLOB;         -- JSON: what became of
 CREATE INDEX wf_schedule_fires ON wf_schedule (app, fires_ms, name) WHERE fires_ms IS NOT NULL;
 """
 """Computed from what older programs write, so those that know version 2 go on with it."""
+
+FIFTH = """
+ALTER TABLE wf_worker ADD COLUMN pools BLOB;              -- JSON: its pools as it said at its last sign of life
+ALTER TABLE wf_worker ADD COLUMN orders BLOB;             -- JSON: what it is to do with them; NULL: nothing
+ALTER TABLE wf_worker ADD COLUMN handlers BLOB;           -- JSON: the names that it knows, by queue; NULL: not said
+"""
+"""Only adds, so programs that know version 2 go on with it: their workers say nothing of pools and names, and hear no
+orders."""

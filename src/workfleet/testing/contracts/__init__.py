@@ -22,7 +22,7 @@ import pytest
 
 _MODULES = """
 cancelling claim enqueue exclusive groups handing harness histories keeping keys ledger listing locks machine
-operating overlap pulse queues rates reading repeats replacing retention schedules settle shares takeover unique
+operating overlap placing pulse queues rates reading repeats replacing retention schedules settle shares takeover unique
 waiting whole
 """
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))
@@ -41,6 +41,7 @@ from .listing import TestListing
 from .locks import TestLocks
 from .operating import TestDelete, TestPromote, TestPurge
 from .overlap import TestCancelRunning, TestNotes, TestOverlapChanged, TestQueueOne, TestWaits
+from .placing import TestPlace
 from .pulse import TestPulse
 from .queues import TestConcurrency, TestPausing, TestQueues
 from .rates import TestRates
@@ -85,6 +86,7 @@ __all__ = [
     "TestNotes",
     "TestOverlapChanged",
     "TestPausing",
+    "TestPlace",
     "TestPromote",
     "TestPrune",
     "TestPulse",

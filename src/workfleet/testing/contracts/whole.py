@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from workfleet.model.fleet import ProcessIdentity, WorkerRecord
+from workfleet.model.fleet import ChildReport, PoolOrder, PoolReport, PoolVerb, ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import Enqueued, JobState
 from workfleet.model.limits import QueueLimits, Rate
 from workfleet.ports.stores import JobQuery, PruneRule, Store
 
-from .harness import ManualClock, Opener, beat, claim, ended, ids, job, jobs, request
+from .harness import ManualClock, Opener, beat, claim, ended, ids, job, jobs, pulse, request
 from .schedules import fire, schedule
 
 IDENTITY = ProcessIdentity(host="h", boot_id="b", pid=7, started="123.5")
+
+
+def order(order_id: str, verb: PoolVerb, *, pool: str = "cpu", size: int | None = None) -> PoolOrder:
+    return PoolOrder(id=order_id, pool=pool, verb=verb, size=size)
 
 
 @pytest.mark.asyncio
 class TestFleet:
     async def test_register_sets_the_times(self, store: Store, clock: ManualClock) -> None:
         now = await store.now_ms()
-        worker = WorkerRecord(id="w2", identity=IDENTITY, queues=("a", "b c"), release="1.2", started_ms=5, seen_ms=6)
-        await store.fleet.register(worker)
+        handlers: dict[str, tuple[str, ...]] = {"a": ("x", "y z"), "b c": ()}
+        worker = WorkerRecord(id="w2", identity=IDENTITY, queues=("a", "b c"), handlers=handlers, release="1.2")
+        await store.fleet.register(structs.replace(worker, started_ms=5, seen_ms=6))
         await store.fleet.register(WorkerRecord(id="w1", identity=IDENTITY))
         assert await store.fleet.workers() == [
             WorkerRecord(id="w1", identity=IDENTITY, started_ms=now, seen_ms=now),
-            WorkerRecord(id="w2", identity=IDENTITY, queues=("a", "b c"), release="1.2", started_ms=now, seen_ms=now),
+            structs.replace(worker, started_ms=now, seen_ms=now),
         ]
 
     async def test_register_replaces(self, store: Store, clock: ManualClock) -> None:
@@ -67,8 +73,63 @@ class TestFleet:
         await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, instruction="quiet"))
         assert [worker.instruction for worker in await store.fleet.workers()] == [None]
 
+    async def test_a_beat_says_how_its_pools_are(self, store: Store) -> None:
+        child = ChildReport(slot=1, pid=8, state="busy", calls=4, method="résumé", memory_bytes=2**40, last_exit="x")
+        pools = (
+            PoolReport(name="bilder-ü", state="running", size=2, ready=2, calls=2**50, children=(child,), unlisted=1),
+            PoolReport(name="cpu", state="failed", size=1, reason='it said "no"'),
+        )
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, pools=pools))
+        assert [worker.pools for worker in await store.fleet.workers()] == [()]
+        answer = await pulse(store, worker="w", pools=pools)
+        (worker,) = await store.fleet.workers()
+        assert (worker.pools, answer.worker) == (pools, worker)
+        await pulse(store, worker="w", pools=pools[:1])
+        assert [worker.pools for worker in await store.fleet.workers()] == [pools[:1]]
+        await pulse(store, worker="w")
+        assert [worker.pools for worker in await store.fleet.workers()] == [()]
+
+    async def test_orders_are_learnt_at_each_beat_until_they_are_obeyed(self, store: Store) -> None:
+        for name in ("v", "w"):
+            await store.fleet.register(WorkerRecord(id=name, identity=IDENTITY))
+        scale, recycle = order("o1", "scale", size=4), order("o2", "recycle")
+        assert await store.fleet.order("w", scale)
+        assert await store.fleet.order("w", recycle)
+        assert await store.fleet.order("w", recycle), "a repeat"
+        assert [worker.orders for worker in await store.fleet.workers()] == [(), (scale, recycle)]
+        for _ in range(2):
+            beaten = await beat(store, "w")
+            assert beaten is not None
+            assert beaten.orders == (scale, recycle)
+        answer = await pulse(store, worker="w", obeyed=("o1", "nothing"))
+        (_, worker) = await store.fleet.workers()
+        assert (worker.orders, answer.worker) == ((recycle,), worker)
+        answer = await pulse(store, worker="w", obeyed=("o2",))
+        assert [worker.orders for worker in await store.fleet.workers()] == [(), ()]
+        assert answer.worker is not None
+        assert answer.worker.orders == ()
+        assert not await store.fleet.order("nobody", scale)
+
+    async def test_an_order_replaces_what_it_makes_senseless(self, store: Store) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        first, other = order("o1", "scale", size=4), order("o2", "scale", pool="images", size=4)
+        second, third = order("o3", "recycle"), order("o4", "scale", size=2)
+        for each in (first, other, second, third):
+            await store.fleet.order("w", each)
+        assert [worker.orders for worker in await store.fleet.workers()] == [(other, second, third)]
+        await pulse(store, worker="w", obeyed=("o1",))
+        assert [worker.orders for worker in await store.fleet.workers()] == [(other, second, third)]
+
+    async def test_a_new_start_has_no_orders(self, store: Store) -> None:
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        await store.fleet.order("w", order("o1", "recycle"))
+        await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY, orders=(order("o2", "recycle"),)))
+        assert [worker.orders for worker in await store.fleet.workers()] == [()]
+
     async def test_forget(self, store: Store) -> None:
         await store.fleet.register(WorkerRecord(id="w", identity=IDENTITY))
+        await store.fleet.order("w", order("o", "recycle"))
+        await pulse(store, worker="w", pools=(PoolReport(name="cpu", state="running", size=1),))
         assert await store.fleet.forget("w")
         assert not await store.fleet.forget("w")
         assert not await beat(store, "w")

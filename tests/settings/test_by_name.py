@@ -188,3 +188,17 @@ def test_a_file_says_of_a_schedule_what_code_says(project: Project) -> None:
         "every": "1h", "offset": "5m", "start": "2090-01-01", "end": "2090-01-02T03:04:05Z",
         "skip_on": "['2090-12-24', '2090-12-25']", "missed": "catch_up(7)", "overlap": "queue_one", "expires": "None",
     }  # fmt: skip
+
+
+def test_the_pool_cpu_and_the_option_cpu_are_told_apart(project: Project) -> None:
+    def pools(env: dict[str, str]) -> tuple[float | None, dict[str, object]]:
+        section = project.read(env).with_names(pools=["cpu"]).section("pools", PoolsSettings)
+        return section.cpu, section.overrides["cpu"].given() if section.overrides else {}
+
+    project.write("workfleet.yaml", "pools: {cpu: {size: 4, restart_policy: {max_restarts: 5}}}\n")
+    group = {"size": 4, "restart_policy": {"max_restarts": 5}}
+    assert pools({}) == (None, group)
+    assert pools({"WORKER_POOLS__CPU": "2", "WORKER_POOLS__CPU__SIZE": "8"}) == (2.0, {**group, "size": 8})
+    assert pools({"WORKER_POOLS__CPU__CPU": "1"}) == (None, {**group, "cpu": 1.0})
+    project.write("workfleet.yaml", "pools: {cpu: 2}\n")
+    assert pools({"WORKER_POOLS__CPU__SIZE": "8"}) == (2.0, {"size": 8})

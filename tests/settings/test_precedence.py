@@ -58,6 +58,9 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
         "pools": {
             "isolation": "process", "memory": None, "call_timeout": "1m", "startup_timeout": "30s",
             "graceful_timeout": "30s", "sweep_interval": "5s", "max_queue": 100, "overrides": {},
+            "size": "auto", "soft_memory": None, "address_space": None, "cpu": None, "cpu_time": None,
+            "stuck_after": "10m", "max_calls": None, "max_age": None, "strategy": "least_busy",
+            "supervision": "one_for_one", "monitoring": {"metrics": True, "tracing": False},
             "health_check": {"interval": "5s", "timeout": "2s"},
             "restart_policy": {
                 "enabled": True, "max_restarts": 3, "window": "1m", "delay": "1s",
@@ -69,7 +72,20 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
             "batch_size": 200, "flush_interval": "10s", "retention": "14d", "cleanup_interval": "1h",
         },
         "health": {
-            "memory": True, "event_loop": True, "store": True, "timeout": "2s", "cache_ttl": "1s", "version": None,
+            "memory": True, "event_loop": True, "disk": True, "redis": True, "redis_clients": None, "database": True,
+            "store": True, "queues": True, "schedules": True, "pools": True, "critical": ["pools", "redis"],
+            "thresholds": {
+                "memory_degraded": 0.8, "memory_unhealthy": 0.95,
+                "event_loop_degraded": "250ms", "event_loop_unhealthy": "1s",
+                "disk_degraded": 0.8, "disk_unhealthy": 0.95, "disk_enough": "10GiB",
+                "store_degraded": "250ms", "store_unhealthy": "1s500ms",
+                "redis_degraded": "100ms", "redis_unhealthy": "1s",
+                "database_degraded": "100ms", "database_unhealthy": "1s",
+                "queues_degraded": "10m", "queues_unhealthy": "1h",
+                "schedules_degraded": "1m", "schedules_unhealthy": "10m",
+            },
+            "queue_ages": {}, "interval": "10s", "store_interval": "1m", "timeout": "2s", "cache_ttl": "1s",
+            "version": None,
         },
         "log": {"level": "info", "format": "auto", "levels": {}},
         "outbox": {"database": None, "poll": "1s", "batch": 500},

@@ -64,7 +64,12 @@ def test_a_dozen_wrong_settings_give_one_message_that_names_them_all(project: Pr
         ("WORKER_PROCESSES", "2.5", "must be a whole number from 1 to 1024"),
         ("WORKER_POOLS__RESTART_POLICY__BACKOFF__FACTOR", "nan", "must be a number from 1 to 100"),
         ("WORKER_POOLS__RESTART_POLICY__BACKOFF__FACTOR", "0.5", "must be a number from 1 to 100"),
-        ("WORKER_POOLS__ISOLATION", "thread", "must be process, the only choice"),
+        ("WORKER_POOLS__ISOLATION", "fork", "must be one of process, thread, inline"),
+        ("WORKER_POOLS__CPU__STRATEGY", "random",
+         "must be one of least_busy, round_robin, power_of_two, consistent_hash, or none"),
+        ("WORKER_POOLS__STRATEGY", "consistent_hash", "must be one of least_busy, round_robin, power_of_two"),
+        ("WORKER_POOLS__X__RESTART_POLICY__MAX_RESTARTS", "-1", "must be a whole number from 0 to 1000000"),
+        ("WORKER_POOLS__X__CPU", "0", "must be a number from 0.01 to 1024, or none"),
         ("WORKER_POOLS__X__SIZE", "many", "must be a whole number from 1 to 1024 or auto, or none"),
         ("WORKER_JOBS__X__ENABLED", "maybe", "must be true or false"),
         ("WORKER_TIMEZONE", "/etc/passwd", "there is no such time zone (allowed: an IANA time zone such as UTC or "

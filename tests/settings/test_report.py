@@ -30,21 +30,28 @@ def rows(project: Project, env: dict[str, str], **kw: object) -> dict[str, tuple
 
 
 def test_every_setting_is_a_row_with_its_origin(project: Project) -> None:
-    project.write("workfleet.yaml", "lock: {retries: 9}\npools: {images: {size: 4}}\n")
+    project.write("workfleet.yaml", "lock: {retries: 9}\npools: {images: {size: 4, health_check: {interval: none}}}\n")
     project.write(".env", "WORKER_POLL=5s\n")
     env = {
         "WORKER_QUEUES": "a,b", "APP_VERSION": "1.2", "WORKER_SCHEDULER__TIMEZONE": "Asia/Tokyo",
         "REDIS_PASSWORD": "hush", "REDIS_URL": "redis://u:hush@h/1", "WORKER_MAIL__PASSWORD": "hush",
         "DB_HOST": "db", "WORKER_LOG__LEVELS__SHOP": "debug", "WORKER_JOBS__A_B__ENABLED": "off",
+        "WORKER_POOLS__IMAGES__RESTART_POLICY__MAX_RESTARTS": "5",
     }  # fmt: skip
     found = rows(project, env, cli={"processes": 2}, given={"health": {"store": False}})
-    later, database = "used by the Redis store and by RedisModule", "used by the database module only"
+    later, database = (
+        "used by the Redis store and by RedisModule",
+        "used by metrics in PostgreSQL and by the database module",
+    )
     expected = {
         "WORKER_PROCESSES": ("2", "command line", "1", ""),
         "WORKER_QUEUES": ("a,b", "environment", "none", ""),
         "WORKER_POLL": ("5s", ".env:1", "10s", ""),
         "WORKER_LOCK__RETRIES": ("9", "workfleet.yaml:1", "3", ""),
         "WORKER_POOLS__IMAGES__SIZE": ("4", "workfleet.yaml:2", "as in the code", ""),
+        "WORKER_POOLS__IMAGES__HEALTH_CHECK__INTERVAL": ("none", "workfleet.yaml:2", "as in the code", ""),
+        "WORKER_POOLS__IMAGES__RESTART_POLICY__MAX_RESTARTS": ("5", "environment", "as in the code", ""),
+        "WORKER_POOLS__RESTART_POLICY__MAX_RESTARTS": ("3", "default", "3", ""),
         "WORKER_HEALTH__STORE": ("false", "code", "true", ""),
         "WORKER_HEALTH__VERSION": ("1.2", "environment (APP_VERSION)", "none", ""),
         "WORKER_RELEASE": ("1.2", "environment (APP_VERSION)", "none", ""),

@@ -8,6 +8,7 @@ arguments are injected, and it returns the same options as a mapping; it makes s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal, TypedDict, Unpack
 
 from workfleet.model.durations import DurationLike, SizeLike
@@ -58,15 +59,26 @@ class SchedulerOptions(TypedDict, total=False):
 class PoolsOptions(TypedDict, total=False):
     """Process pools: what each `@process` inherits."""
 
-    isolation: Literal["process"]
+    size: int | Literal["auto"]
+    isolation: Literal["process", "thread", "inline"]
     restart_policy: Mapping[str, Any]
     memory: SizeLike | None
+    soft_memory: SizeLike | None
+    address_space: SizeLike | None
+    cpu: float | None
+    cpu_time: DurationLike | None
     call_timeout: DurationLike | None
     startup_timeout: DurationLike
     graceful_timeout: DurationLike
+    stuck_after: DurationLike | None
     health_check: Mapping[str, Any]
     sweep_interval: DurationLike
     max_queue: int
+    max_calls: int | None
+    max_age: DurationLike | None
+    strategy: Literal["least_busy", "round_robin", "power_of_two"]
+    supervision: Literal["one_for_one", "one_for_all", "rest_for_one"]
+    monitoring: Mapping[str, Any]
 
 
 class MetricsOptions(TypedDict, total=False):
@@ -74,11 +86,13 @@ class MetricsOptions(TypedDict, total=False):
 
     app_name: str
     collection: Mapping[str, Any]
-    storage: Literal["sqlite", "memory"]
+    storage: Literal["sqlite", "postgres", "memory"]
+    url: str
     batch_size: int
     flush_interval: DurationLike
     retention: DurationLike
     cleanup_interval: DurationLike
+    textfile: str | PathLike[str]
 
 
 class HealthOptions(TypedDict, total=False):
@@ -86,7 +100,19 @@ class HealthOptions(TypedDict, total=False):
 
     memory: bool
     event_loop: bool
+    disk: bool
+    redis: bool
+    redis_clients: Sequence[str]
+    database: bool
     store: bool
+    queues: bool
+    schedules: bool
+    pools: bool
+    critical: Sequence[str]
+    thresholds: Mapping[str, Any]
+    queue_ages: Mapping[str, Mapping[str, DurationLike | None]]
+    interval: DurationLike
+    store_interval: DurationLike
     timeout: DurationLike
     cache_ttl: DurationLike
     version: str

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 from dishka import Provider
 from pydantic import BaseModel
 
+from workfleet.events import Event, ListenerDropped, ListenerFailed, SubscriberFailed
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.jobtypes import JobType
 from workfleet.model.options import HandlerOptions, ScheduleOptions
@@ -31,11 +32,27 @@ Hook = Literal["init", "bootstrap", "drain", "shutdown"]
 
 @dataclass(frozen=True)
 class Listener:
-    """A function that is told of runs, and of which."""
+    """A function that is told of runs, and of which; or of events of the catalogue."""
 
     fn: Callable[..., Any]
     kinds: frozenset[RunKind]
+    events: frozenset[type[Event]]
     timeout_ms: int
+
+    @property
+    def where(self) -> str:
+        """Its name in messages."""
+        return f"{self.fn.__module__}.{self.fn.__qualname__}"
+
+
+@dataclass(frozen=True)
+class DeclaredIndicator:
+    """A function that says how something is, for health."""
+
+    name: str
+    fn: Callable[..., Any]
+    critical: bool
+    timeout_ms: int | None
 
     @property
     def where(self) -> str:
@@ -79,6 +96,7 @@ class Module:
         self.factories = dict(factories or {})
         self.services = tuple(services)
         self.listeners: list[Listener] = []
+        self.indicators: list[DeclaredIndicator] = []
         self.hooks: dict[Hook, list[Callable[..., Any]]] = {"init": [], "bootstrap": [], "drain": [], "shutdown": []}
 
     @overload
@@ -146,24 +164,47 @@ class Module:
         """Call a function when no job runs any more, in reverse order, before resources are closed."""
         return self._hook("shutdown", fn)
 
-    def listener(self, *kinds: RunKind, timeout: DurationLike = "30s") -> Callable[[F], F]:
+    def listener(self, *kinds: RunKind | type[Event], timeout: DurationLike = "30s") -> Callable[[F], F]:
         """Call a function after the start of runs, after their end, or for slots that made no run, as `kinds` say:
-        "start", "success", "failure", "retry", "skip" and "miss".
+        "start", "success", "failure", "retry", "skip" and "miss". Or for events of the catalogue, by their classes in
+        `workfleet.events`.
 
         It hears of every run of its process, of schedules and of other jobs, whichever module's, in their order. Its
-        parameters are injected; one of type `RunEvent` is what happened. A coroutine function runs in the loop, another
-        one in a thread. No job waits for it; one that raises or that takes longer than `timeout` is told of in the log
-        and goes on with the next event. Raises ValueError for what is no kind and no duration."""
-        unknown = [kind for kind in kinds if kind not in RUN_KINDS]
-        if unknown or not kinds:
-            said = f"{unknown[0]!r} is none of them" if unknown else "it names none"
-            raise ValueError(f"a listener is for {', '.join(RUN_KINDS)}: {said}")
+        parameters are injected; one of type `RunEvent`, or of the classes that it names, is what happened. A coroutine
+        function runs in the loop, another one in a thread. No job waits for it; one that raises or that takes longer
+        than `timeout` is told of in the log and goes on with the next event. Raises ValueError for what is no kind and
+        no duration."""
+        classes = [kind for kind in kinds if isinstance(kind, type)]
+        names = [kind for kind in kinds if not isinstance(kind, type)]
+        _check_kinds(names, classes)
         timeout_ms = duration_ms(timeout)
         if timeout_ms < 1:
             raise ValueError(f"timeout={timeout!r}: a listener needs some time")
 
         def add(fn: F) -> F:
-            self.listeners.append(Listener(fn, frozenset(kinds), timeout_ms))
+            self.listeners.append(Listener(fn, frozenset(names), frozenset(classes), timeout_ms))
+            return fn
+
+        return add
+
+    def health_indicator(
+        self, name: str, /, *, critical: bool = True, timeout: DurationLike | None = None
+    ) -> Callable[[F], F]:
+        """Ask a function how something is, at the interval of `HealthModule`. Its parameters are injected. It returns
+        an `Indication`, or None: healthy; what it raises makes it unhealthy. A coroutine function runs in the loop,
+        another one in a thread.
+
+        One that is unhealthy makes its worker unready where it is `critical`, else degraded. `timeout` is how long it
+        may take (`HealthModule(timeout=…)`); one that takes longer is unhealthy, and is not asked again before it has
+        returned. Raises ValueError for what is no name and no duration."""
+        if not name.strip():
+            raise ValueError(f"a health indicator needs a name: {name!r}")
+        timeout_ms = None if timeout is None else duration_ms(timeout)
+        if timeout_ms is not None and timeout_ms < 1:
+            raise ValueError(f"timeout={timeout!r}: a health indicator needs some time")
+
+        def add(fn: F) -> F:
+            self.indicators.append(DeclaredIndicator(name, fn, critical, timeout_ms))
             return fn
 
         return add
@@ -174,6 +215,23 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module({self.name!r})"
+
+
+def _check_kinds(names: Sequence[RunKind], classes: Sequence[type[Any]]) -> None:
+    unknown = [name for name in names if name not in RUN_KINDS]
+    if unknown or not (names or classes):
+        said = f"{unknown[0]!r} is none of them" if unknown else "it names none"
+        raise ValueError(f"a listener is for {', '.join(RUN_KINDS)}, or for classes of events: {said}")
+    if names and classes:
+        raise ValueError("a listener is for runs or for events, not for both: write two")
+    for each in classes:
+        if not issubclass(each, Event) or each is Event:
+            raise ValueError(f"{each.__qualname__} is no event of workfleet.events")
+        if each in _OF_LISTENERS:
+            raise ValueError(f"{each.__qualname__} is about listeners: one that fails would hear of itself for ever")
+
+
+_OF_LISTENERS = (ListenerFailed, ListenerDropped, SubscriberFailed)
 
 
 def in_order(root: Module) -> list[Module]:

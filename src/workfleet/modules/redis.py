@@ -37,6 +37,8 @@ class RedisClients:
         addresses = {name: _address(name, endpoint) for name, endpoint in endpoints.items()}
         self._shown = {name: address.shown for name, address in addresses.items()}
         self._clients = {name: make_client(address) for name, address in addresses.items()}
+        self.expected: tuple[str, ...] = tuple(self._clients)
+        """The names of those whose servers must answer."""
 
     def get(self, name: str = "default") -> Redis:
         """A client by its name. Raises `NotFound` that lists the names."""
@@ -47,9 +49,9 @@ class RedisClients:
 
     async def check(self, *, but: str | None = None) -> None:
         """Ask every server for a sign of life, but that of one client. Raises `StoreUnavailable`."""
-        for name, client in self._clients.items():
-            if name != but:
-                await check_client(client, self._shown[name])
+        self.expected = tuple(name for name in self._clients if name != but)
+        for name in self.expected:
+            await check_client(self._clients[name], self._shown[name])
 
     async def close(self) -> None:
         """Close every connection. One that cannot be closed in order does not keep the others open."""

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from .core import DatabaseSettings, JobOverride, Settings
 from .given import Origin, SettingPath, Source
+from .health import HealthSettings
 from .load import CORE, load
 from .loaded import Loaded
+from .pools import PoolOverride, PoolsSettings, RestartPolicy
 from .redis import RedisSettings, check_redis_url
 from .root import project_root
 from .sections import (
     BUILT_IN,
     DefaultJobOptions,
-    HealthSettings,
     LockSettings,
     LogSettings,
     MetricsSettings,
-    PoolOverride,
-    PoolsSettings,
-    RestartPolicy,
     SchedulerSettings,
 )
 from .store import default_store, sqlite_path, sqlite_url, store_scheme

@@ -169,6 +169,10 @@ class Settings(BaseModel):
         Duration("25s"), description="Time for running jobs to end after SIGTERM."
     )
     status_file: FilePath | None = Field(None, description="File that probes read; none: a fixed place for each app.")
+    http_port: Port | None = Field(
+        None, description="Port of /livez, /readyz, /startupz and /metrics of `run`; none: no port is opened."
+    )
+    http_host: Text | None = Field(None, description="Address on which it listens; none: all of the machine's.")
     jobs: Annotated[dict[str, JobOverride], ByName()] = Field(
         default_factory=dict, description="Overrides of jobs by name."
     )
@@ -178,6 +182,6 @@ class Settings(BaseModel):
     redis: Annotated[RedisSettings, Note("used by the Redis store and by RedisModule"), Field(repr=False)] = Field(
         default_factory=RedisSettings, description="The Redis connection."
     )
-    db: Annotated[DatabaseSettings, Note("used by the database module only"), Field(repr=False)] = Field(
-        default_factory=DatabaseSettings, description="The application's database."
-    )
+    db: Annotated[
+        DatabaseSettings, Note("used by metrics in PostgreSQL and by the database module"), Field(repr=False)
+    ] = Field(default_factory=DatabaseSettings, description="The application's database.")

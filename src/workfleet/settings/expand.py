@@ -59,7 +59,9 @@ class Expander:
         for key, item in raw.items():
             path = (*keys, str(key))
             child = group.child(str(key))
-            if child is None and isinstance(item, Mapping | BaseModel) and (entries := group.entries()) is not None:
+            # The pool `cpu` stands beside the option `cpu`: one is a mapping, the other a number.
+            free = child is None or (group.beside is not None and isinstance(child, Leaf))
+            if free and isinstance(item, Mapping | BaseModel) and (entries := group.entries()) is not None:
                 child = entries.child(str(key))
             if child is None or child.path == _ONLY_BY_ENVIRONMENT:
                 self._unknown(group, path, item, origin_of(path))

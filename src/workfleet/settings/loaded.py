@@ -135,10 +135,10 @@ class Loaded:
     ) -> Loaded:
         """The settings once the names of the application's jobs (handlers and schedules), pools or queues are known.
 
-        `core.jobs`, `core.queue_limits` and the pools' overrides then have real names. Raises ConfigError for a name
-        that nothing has and for an environment name that could mean two.
+        `core.jobs`, `core.queue_limits`, the ages of queues in health and the pools' overrides then have real names.
+        Raises ConfigError for a name that nothing has and for an environment name that could mean two.
         """
-        given = zip(BY_NAME, (jobs, pools, queues), strict=True)
+        given = zip(BY_NAME, (jobs, pools, queues, queues), strict=True)
         told = {group: tuple(names) for group, names in given if names is not None}
         inputs = replace(self.inputs, names={**self.inputs.names, **told})
         return build(inputs, Findings(warnings=list(self.warnings)))

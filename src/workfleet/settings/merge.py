@@ -12,7 +12,7 @@ from .given import Findings, Given, SettingPath, Source, fold
 from .names import nearest
 from .tree import Group, find
 
-BY_NAME: tuple[SettingPath, ...] = (("jobs",), ("pools", "overrides"), ("queue_limits",))
+BY_NAME: tuple[SettingPath, ...] = (("jobs",), ("pools", "overrides"), ("queue_limits",), ("health", "queue_ages"))
 """The groups whose keys are names that the application declares."""
 
 
@@ -46,7 +46,7 @@ def settle_names(
 
 
 def _real_name(one: Given, group: SettingPath, names: Sequence[str], findings: Findings, *, judge: bool) -> str | None:
-    written, what, origin = one.path[len(group)], group[0].removesuffix("s").removesuffix("_limit"), one.origin
+    written, what, origin = one.path[len(group)], {"jobs": "job", "pools": "pool"}.get(group[0], "queue"), one.origin
     if origin.source.is_environment:
         meant = [name for name in names if fold(name) == fold(written)]
         if len(meant) > 1:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workfleet.units import Duration, Size
+from workfleet.units import Duration
 
+from .health import HealthSettings
 from .kinds import (
-    ByName,
     Count,
     CountOrZero,
+    FilePath,
     LogLevel,
     QueueName,
     Span,
@@ -24,11 +25,11 @@ from .kinds import (
     Tick,
     TimeZone,
     Wait,
-    at_least_size,
     between,
-    said,
 )
+from .metrics import MetricsUrl
 from .outbox import OutboxSettings
+from .pools import PoolsSettings
 
 _FROZEN = ConfigDict(extra="forbid", frozen=True)
 
@@ -94,95 +95,38 @@ class SchedulerSettings(BaseModel):
     )
 
 
-class RestartBackoff(BaseModel):
-    """The growing wait before a child is started again."""
-
-    model_config = _FROZEN
-
-    initial: Wait = Field(Duration("1s"), description="First wait.")
-    max: Wait = Field(Duration("30s"), description="Longest wait.")
-    factor: float = Field(2.0, ge=1, le=100, description="Growth from one wait to the next.")
-
-
-class RestartPolicy(BaseModel):
-    """When a pool's child that died is started again."""
-
-    model_config = _FROZEN
-
-    enabled: bool = Field(True, description="Start children again that died.")
-    max_restarts: CountOrZero = Field(3, description="Restarts within the window before the pool has failed.")
-    window: Span = Field(Duration("60s"), description="The window in which restarts are counted.")
-    delay: Wait = Field(Duration("1s"), description="Wait before the first restart.")
-    backoff: RestartBackoff = Field(default_factory=RestartBackoff, description="Wait before the next ones.")
-
-
-class HealthCheck(BaseModel):
-    """How the children of a pool are asked whether they live."""
-
-    model_config = _FROZEN
-
-    interval: Tick = Field(Duration("5s"), description="How often a child is asked.")
-    timeout: Span = Field(Duration("2s"), description="How long it may take to answer.")
-
-
-Memory = Annotated[Size, at_least_size("16MB")]
-
-
-class PoolOverride(BaseModel):
-    """What an operator changes of one pool by its name. Only what `given()` returns was said."""
-
-    model_config = _FROZEN
-
-    size: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] | None = Field(
-        None, description="Children of the pool; auto: one for each processor."
-    )
-    memory: Memory | None = Field(None, description="Memory limit of a child; none: no limit.")
-    call_timeout: Span | None = Field(None, description="Longest call; none: no limit.")
-    startup_timeout: Span | None = Field(None, description="Longest start of a child.")
-    graceful_timeout: Wait | None = Field(None, description="Time for calls to end when the pool stops.")
-    max_queue: CountOrZero | None = Field(None, description="Calls that may wait for a free child.")
-
-    def given(self) -> dict[str, Any]:
-        """The overrides by option name. None switches off a limit of memory or time; elsewhere it says nothing."""
-        return said(self, {"memory", "call_timeout"})
-
-
-class PoolsSettings(BaseModel):
-    """Pools of child processes."""
-
-    model_config = _FROZEN
-
-    isolation: Literal["process"] = Field("process", description="What a child is.")
-    restart_policy: RestartPolicy = Field(default_factory=RestartPolicy, description="Restarts.")
-    memory: Memory | None = Field(None, description="Memory limit of a child; none: no limit.")
-    call_timeout: Span | None = Field(Duration("60s"), description="Longest call; none: no limit.")
-    startup_timeout: Span = Field(Duration("30s"), description="Longest start of a child.")
-    graceful_timeout: Wait = Field(Duration("30s"), description="Time for calls to end when the pool stops.")
-    health_check: HealthCheck = Field(default_factory=HealthCheck, description="Health checks.")
-    sweep_interval: Tick = Field(Duration("5s"), description="How often dead children are looked for.")
-    max_queue: CountOrZero = Field(100, description="Calls that may wait for a free child.")
-    overrides: Annotated[dict[str, PoolOverride], ByName(beside=True)] = Field(
-        default_factory=dict, description="Overrides of pools by name."
-    )
-
-
 class MetricsCollection(BaseModel):
-    """What is collected by itself."""
+    """What is measured."""
 
     model_config = _FROZEN
 
-    enabled: bool = Field(True, description="Collect figures of the process.")
-    interval: Tick = Field(Duration("10s"), description="How often.")
+    enabled: bool = Field(True, description="Measure at all; off: nothing is counted, read or kept.")
+    interval: Tick = Field(Duration("10s"), description="How often figures of processes and the machine are read.")
+    process: bool = Field(True, description="Memory, processor time, threads and files of each worker process.")
+    system: bool = Field(True, description="Memory and processor of the container, else of the machine.")
+    store_interval: Annotated[Duration, between("1s", "1d")] = Field(
+        Duration("1m"), description="How often the store is asked for figures, by one worker of each machine."
+    )
+    queues: bool = Field(True, description="Jobs by state, the age of the oldest, pauses; and how many workers live.")
+    schedules: bool = Field(True, description="How long each schedule is overdue, its last run and its next slot.")
+    locks: bool = Field(True, description="How many locks are held.")
+    custom: bool = Field(True, description="What the application itself measures, by `Metrics` and `@metric`.")
 
 
 class MetricsSettings(BaseModel):
-    """Counts and durations of jobs, and figures of processes."""
+    """Counts and durations of jobs, and figures of processes, queues and schedules."""
 
     model_config = _FROZEN
 
     app_name: Text | None = Field(None, description="Name of the application in metrics; none: the App's.")
     collection: MetricsCollection = Field(default_factory=MetricsCollection, description="Collection.")
-    storage: Literal["sqlite", "memory"] = Field("sqlite", description="Where samples are kept.")
+    storage: Literal["sqlite", "postgres", "memory"] = Field(
+        "sqlite",
+        description="Where samples are kept: a file on each machine, one database for all, or each process's memory.",
+    )
+    url: MetricsUrl | None = Field(
+        None, description="The PostgreSQL database, with `storage: postgres`; none: that of DB_HOST, DB_NAME and so on."
+    )
     batch_size: Annotated[Count, Field(le=10_000)] = Field(200, description="Samples written in one step.")
     flush_interval: Tick = Field(Duration("10s"), description="Longest time before samples are written.")
     retention: Annotated[Duration, between("1m", "3650d")] = Field(
@@ -191,19 +135,9 @@ class MetricsSettings(BaseModel):
     cleanup_interval: Annotated[Duration, between("1s", "7d")] = Field(
         Duration("1h"), description="How often older ones are deleted."
     )
-
-
-class HealthSettings(BaseModel):
-    """Health indicators."""
-
-    model_config = _FROZEN
-
-    memory: bool = Field(True, description="Watch the memory.")
-    event_loop: bool = Field(True, description="Watch the lag of the event loop.")
-    store: bool = Field(True, description="Watch the store.")
-    timeout: Span = Field(Duration("2s"), description="How long one indicator may take.")
-    cache_ttl: Wait = Field(Duration("1s"), description="How long an answer is used again.")
-    version: Text | None = Field(None, description="Version shown in reports; none: the release.")
+    textfile: FilePath | None = Field(
+        None, description="File in Prometheus' text format that is kept up to date, say metrics.prom; none: no file."
+    )
 
 
 class LogSettings(BaseModel):

@@ -158,8 +158,8 @@ def find(root: Group, path: SettingPath) -> Node | None:
 
 def default_text(root: Group, leaf: Leaf) -> str:
     """What holds while nobody gives the setting a value."""
-    group = find(root, leaf.path[:-2])
-    if isinstance(group, Group) and group.by_name:
+    above = (find(root, leaf.path[:end]) for end in range(len(leaf.path) - 1))
+    if any(isinstance(group, Group) and group.by_name for group in above):
         return "as in the code"
     if leaf.required:
         return "required"

@@ -1,17 +1,12 @@
-"""What a metric store is: one suite for every store, then what only the SQLite one has to do."""
+"""What a metric store is: one suite for every store."""
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
+from tests.observe.rows import ask, histogram, row
 from workfleet.errors import StoreUnavailable, UsageError
 from workfleet.observe.metrics.aggregate import quantile
 from workfleet.observe.metrics.memory import MemoryMetricStore
@@ -19,43 +14,9 @@ from workfleet.observe.metrics.model import (
     CounterPoint,
     GaugePoint,
     HistogramPoint,
-    MetricQuery,
-    MetricRow,
     MetricSeries,
 )
-from workfleet.observe.metrics.sqlite import SqliteMetricStore, metrics_path
 from workfleet.observe.metrics.store import MetricStore
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetricStore]:
-    store: MetricStore = (
-        MemoryMetricStore() if request.param == "memory" else await SqliteMetricStore.open(tmp_path / "m.db", "shop")
-    )
-    yield store
-    await store.close()
-    await store.close()
-
-
-def row(at_ms: int, value: float, name: str = "x", kind: Any = "counter", **labels: str) -> MetricRow:
-    return MetricRow(name=name, kind=kind, labels=tuple(sorted(labels.items())), at_ms=at_ms, value=value)
-
-
-def histogram(at_ms: int, total: float, bounds: tuple[float, ...], *buckets: int) -> MetricRow:
-    return MetricRow(
-        name="h",
-        kind="histogram",
-        labels=(),
-        at_ms=at_ms,
-        value=total,
-        count=sum(buckets),
-        bounds=bounds,
-        buckets=buckets,
-    )
-
-
-def ask(name: str = "x", from_ms: int = 0, to_ms: int = 100_000, **rest: Any) -> MetricQuery:
-    return MetricQuery(name=name, from_ms=from_ms, to_ms=to_ms, **rest)
 
 
 async def test_counters_add_their_increases(store: MetricStore) -> None:
@@ -197,121 +158,52 @@ def test_quantiles() -> None:
     assert quantile({10: 1, inf: 1}, 0.99) == 10
 
 
-# SQLite only
+async def test_series_and_their_newest_instant(store: MetricStore) -> None:
+    await store.write([row(3_000, 1, a="x"), row(9_000, 1, a="x"), row(4_000, 1, a="y"), row(1_000, 2, "g", "gauge")])
+    assert [(each.name, each.kind, each.labels, each.at_ms) for each in await store.series()] == [
+        ("g", "gauge", (), 1_000),
+        ("x", "counter", (("a", "x"),), 9_000),
+        ("x", "counter", (("a", "y"),), 4_000),
+    ]
+    await store.prune(5_000)
+    assert [(each.name, each.at_ms) for each in await store.series()] == [("x", 9_000)]
 
 
-def test_the_file_is_beside_the_stores() -> None:
-    assert metrics_path(Path("/x/.workfleet/shop.db")) == Path("/x/.workfleet/shop.db.metrics.db")
+async def test_what_a_series_comes_to(store: MetricStore) -> None:
+    assert await store.totals() == []
+    await store.write([row(9_000, 3, "g", "gauge"), row(8_000, 7, "g", "gauge"), row(1_000, 1.5), row(2_000, 2)])
+    await store.write([histogram(1_000, 30, (1, 2), 5, 0, 5), histogram(2_000, 13, (1, 2), 0, 9, 1)])
+    await store.write([histogram(3_000, 3, (2, 4), 1, 1, 1)])
+    await store.write([row(number, 1, "many", n=str(number)) for number in range(12)])
+    found = {each.name: each for each in await store.totals() if each.name != "many"}
+    assert list(found) == ["g", "h", "x"]
+    assert (found["g"].value, found["g"].at_ms) == (3, 9_000), "the newest, not the last written"
+    assert (found["x"].value, found["x"].at_ms) == (3.5, 2_000)
+    distribution = found["h"]
+    assert (distribution.value, distribution.count, distribution.at_ms) == (46, 23, 3_000)
+    assert (distribution.bounds, distribution.buckets) == ((1, 2, 4), (5, 10, 1, 7)), "of two releases, by bound"
+    assert sum(each.value for each in await store.totals() if each.name == "many") == 12
 
 
-async def test_a_file_outlives_its_store_and_apps_do_not_meet(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "m.db"
-    for app in ("shop", "blog"):
-        store = await SqliteMetricStore.open(path, app)
-        await store.write([row(1_000, 1), row(5_000, 1)])
-        await store.close()
-    shop = await SqliteMetricStore.open(path, "shop", create=False)
-    assert await shop.prune(2_000) == 1
-    blog = await SqliteMetricStore.open(path, "blog", create=False)
-    found = {}
-    for name, store in (("shop", shop), ("blog", blog)):
-        (series,) = await store.query(ask())
-        found[name] = series.points[0]
-        await store.close()
-    assert {name: point.increase for name, point in found.items() if isinstance(point, CounterPoint)} == {
-        "shop": 1,
-        "blog": 2,
-    }
+async def test_a_quantile_that_is_asked_for(store: MetricStore) -> None:
+    await store.write([histogram(1_000, 30, (1, 2, 4), 5, 0, 5, 0)])
+    (series,) = await store.query(ask("h", quantile=0.75))
+    (point,) = series.points
+    assert isinstance(point, HistogramPoint)
+    assert point.quantile == 3
+    with pytest.raises(UsageError, match=r"1\.5 is no quantile"):
+        await store.query(ask("h", quantile=1.5))
 
 
-async def test_processes_share_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "m.db"
-    program = """
-import asyncio, sys
-from pathlib import Path
-from workfleet.observe.metrics.model import MetricRow
-from workfleet.observe.metrics.sqlite import SqliteMetricStore
-async def main():
-    sys.stdin.read()
-    store = await SqliteMetricStore.open(Path(sys.argv[1]), "shop")
-    for at_ms in range(50):
-        rows = [MetricRow(name="x", kind="counter", labels=(("n", str(n)),), at_ms=at_ms, value=1) for n in range(4)]
-        await store.write(rows)
-        await store.prune(-1)
+async def test_a_batch_larger_than_any_other(store: MetricStore) -> None:
+    rows = [row(number, 1, n=str(number % 50), long="ä" * 4_000) for number in range(2_000)]
+    await store.write(rows)
+    assert sum(each.value for each in await store.totals()) == 2_000
+    assert len(await store.series()) == 50
+
+
+async def test_a_closed_store_says_so(store: MetricStore) -> None:
     await store.close()
-asyncio.run(main())
-"""
-    command = (sys.executable, "-c", program, str(path))
-    children = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(5)]
-    for child in children:  # all at once: the file does not exist yet
-        assert child.stdin is not None
-        child.stdin.close()
-        child.stdin = None
-    said = await asyncio.gather(*(asyncio.to_thread(child.communicate) for child in children))
-    assert [(child.returncode, error) for child, (_, error) in zip(children, said, strict=True)] == [(0, "")] * 5
-    store = await SqliteMetricStore.open(path, "shop", create=False)
-    (series,) = await store.query(ask(to_ms=50, by=()))
-    await store.close()
-    assert series.points == (CounterPoint(at_ms=0, increase=1_000, rate=20_000),)
-
-
-async def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
-    store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
-    await store.write([row(1_000, 1)])
-    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-    await store.close()
-    assert modes == {"m.db": 0o600, "m.db-shm": 0o600, "m.db-wal": 0o600}
-
-
-async def test_a_deleted_file_is_made_anew(tmp_path: Path) -> None:
-    path = tmp_path / "m.db"
-    store = await SqliteMetricStore.open(path, "shop")
-    await store.write([row(1_000, 1)])
-    path.unlink()
-    await store.write([row(2_000, 2)])
-    assert path.exists()
-    await store.close()
-    other = await SqliteMetricStore.open(path, "shop", create=False)
-    (series,) = await other.query(ask())
-    await other.close()
-    assert series.points == (CounterPoint(at_ms=0, increase=2, rate=0.02),)
-
-
-def newer(path: Path) -> None:
-    connection = apsw.Connection(str(path))
-    connection.execute("pragma user_version = 7")
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    ("prepare", "message"),
-    [
-        (lambda path: None, "unable to open database file"),
-        (lambda path: path.write_bytes(b"no database" * 1_000), "not a database"),
-        (newer, r"written by a newer version \(format 7, this one knows 1\)\. Update workfleet"),
-    ],
-    ids=["missing", "garbage", "newer"],
-)
-async def test_a_file_that_cannot_be_used(tmp_path: Path, prepare: Callable[[Path], object], message: str) -> None:
-    path = tmp_path / "m.db"
-    prepare(path)
-    with pytest.raises(StoreUnavailable, match=message) as caught:
-        await SqliteMetricStore.open(path, "shop", create=False)
-    assert caught.value.store == str(path)
-
-
-async def test_a_failed_write_writes_nothing(tmp_path: Path) -> None:
-    store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
-    blocker = apsw.Connection(str(tmp_path / "m.db"))
-    blocker.execute(
-        "create trigger no before insert on wf_metric_point when new.value = 2 begin select raise(abort, 'no'); end"
-    )
-    with pytest.raises(StoreUnavailable, match="no"):
-        await store.write([row(1_000, 1), row(1_000, 2)])
-    assert await store.query(ask()) == []
-    await store.write([row(1_000, 1)])
-    assert len(await store.query(ask())) == 1
-    blocker.close()
-    await store.close()
-    with pytest.raises(StoreUnavailable, match="closed"):
-        await store.write([row(1_000, 1)])
+    if not isinstance(store, MemoryMetricStore):
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await store.write([row(1_000, 1)])

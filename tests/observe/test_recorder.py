@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workfleet import events
+from workfleet.observe.metrics.catalogue import CATALOGUE
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
 
@@ -19,7 +20,11 @@ def recorded(*happened: events.Event) -> dict[tuple[str, tuple[tuple[str, str], 
         hear = recorder.route(type(event))
         if hear is not None:
             hear(event)
-    return {(each.name, each.labels): (each.value, each.count) for each in registry.snapshot()}
+    samples = registry.snapshot()
+    for each in samples:  # what is counted is what the catalogue says
+        metric = CATALOGUE[each.name]
+        assert (metric.kind, metric.labels) == (each.kind, tuple(label for label, _ in each.labels))
+    return {(each.name, each.labels): (each.value, each.count) for each in samples}
 
 
 def settled(state: str, outcome: str, **rest: Any) -> events.JobSettled:

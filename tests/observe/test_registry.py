@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from math import inf, nan
 
 import pytest
@@ -145,3 +146,46 @@ def test_threads_lose_nothing() -> None:
 def test_the_registry_is_a_sink() -> None:
     sink: Metrics = MetricsRegistry()
     sink.counter("x")
+
+
+def test_a_hundred_thousand_label_values_take_bounded_memory() -> None:
+    registry = MetricsRegistry()
+    for number in range(10_000):
+        registry.counter("x_total", labels={"id": str(number)})
+    tracemalloc.start()
+    for number in range(100_000):
+        registry.counter("x_total", labels={"id": f"more {number}"})
+        registry.histogram(f"y{number}_seconds", 1, labels={"id": str(number)})
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 4_000_000, "names and kinds are limited too"
+    dropped = {each.labels: each.value for each in registry.snapshot() if each.name == DROPPED}
+    assert dropped == {(("reason", "series_limit"),): 200_000}
+
+
+def test_what_another_process_has_counted_is_taken_in() -> None:
+    registry, other = MetricsRegistry(), MetricsRegistry()
+    registry.counter("x_total", 2, labels={"a": "b"})
+    for each in (registry, other):
+        each.histogram("y", 0.3)
+    other.counter("x_total", 3, labels={"a": "b"})
+    other.gauge("z", 7)
+    registry.absorb(other.drain(5))
+    assert [(each.name, each.value, each.count) for each in registry.snapshot()] == [
+        ("x_total", 5, 0),
+        ("y", 0.6, 2),
+        ("z", 7, 0),
+    ]
+    assert {row.name: row.value for row in registry.drain(5)} == {"x_total": 5, "y": 0.6, "z": 7}
+
+
+def test_a_gauge_can_be_forgotten_and_nothing_else() -> None:
+    registry = MetricsRegistry()
+    registry.gauge("z", 7, labels={"a": "b"})
+    registry.counter("x_total")
+    registry.forget("z", (("a", "b"),))
+    registry.forget("z", ())
+    registry.forget("x_total", ())
+    assert [each.name for each in registry.snapshot()] == ["x_total"]
+    registry.gauge("z", 1, labels={"a": "b"})
+    assert [each.value for each in registry.snapshot()] == [1, 1]

@@ -89,8 +89,17 @@ def _gauge(step: _Step, query: MetricQuery) -> Point:
 def _histogram(step: _Step, query: MetricQuery) -> Point:
     p50, p90, p95, p99 = (quantile(step.buckets, share) for share in QUANTILES)
     mean = step.total / step.count if step.count else 0.0
+    asked = None if query.quantile is None else quantile(step.buckets, query.quantile)
     return HistogramPoint(
-        at_ms=step.at_ms, count=step.count, sum=step.total, mean=mean, p50=p50, p90=p90, p95=p95, p99=p99
+        at_ms=step.at_ms,
+        count=step.count,
+        sum=step.total,
+        mean=mean,
+        p50=p50,
+        p90=p90,
+        p95=p95,
+        p99=p99,
+        quantile=asked,
     )
 
 

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from .aggregate import aggregate, matches
-from .model import MetricQuery, MetricRow, MetricSeries, check_query
+from .model import MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries, check_query
+from .totals import totals
 
 
 class MemoryMetricStore:
@@ -26,6 +27,15 @@ class MemoryMetricStore:
             if row.name == query.name and query.from_ms <= row.at_ms < query.to_ms and matches(row.labels, query)
         )
         return aggregate(found, query)
+
+    async def series(self) -> list[StoredSeries]:
+        return [
+            StoredSeries(name=each.name, kind=each.kind, labels=each.labels, at_ms=each.at_ms)
+            for each in await self.totals()
+        ]
+
+    async def totals(self) -> list[StoredSample]:
+        return totals(self._rows)
 
     async def prune(self, before_ms: int) -> int:
         kept = [row for row in self._rows if row.at_ms >= before_ms]

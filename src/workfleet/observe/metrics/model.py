@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from workfleet.errors import UsageError
+from workfleet.ports.metrics import Kind, LabelSet, MetricRow, Sample
 
-Kind = Literal["counter", "gauge", "histogram"]
-LabelSet: TypeAlias = tuple[tuple[str, str], ...]
-"""Labels as the identity of a series: pairs, sorted by name."""
+__all__ = ["Kind", "LabelSet", "MetricRow", "Sample"]  # of the ports; the rest is of here
 
 DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 """Upper bounds in seconds, from a quick job to one of an hour."""
@@ -25,12 +24,18 @@ _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 _RESERVED_LABELS = frozenset({"le", "quantile"})
 
 
-class MetricRow(Struct, frozen=True, kw_only=True):
-    """What one series did since the row before it: a counter's or histogram's increase, a gauge's value.
+class StoredSeries(Struct, frozen=True, kw_only=True):
+    """A series that a store keeps, and the instant of its newest row."""
 
-    `value` is the increase of a counter, the value of a gauge, the sum of a histogram's new observations, whose number
-    is `count`. `buckets[i]` counts those in (bounds[i-1], bounds[i]]; the last one those above all bounds.
-    """
+    name: str
+    kind: Kind
+    labels: LabelSet
+    at_ms: int
+
+
+class StoredSample(Struct, frozen=True, kw_only=True):
+    """What a stored series comes to: the sum of a counter and of a histogram as far back as the store keeps them, the
+    newest value of a gauge. `at_ms` is its newest row's."""
 
     name: str
     kind: Kind
@@ -42,23 +47,12 @@ class MetricRow(Struct, frozen=True, kw_only=True):
     buckets: tuple[int, ...] = ()
 
 
-class Sample(Struct, frozen=True, kw_only=True):
-    """A series as it stands in this process: like a row, but since the start of the process."""
-
-    name: str
-    kind: Kind
-    labels: LabelSet
-    value: float
-    count: int = 0
-    bounds: tuple[float, ...] = ()
-    buckets: tuple[int, ...] = ()
-
-
 class MetricQuery(Struct, frozen=True, kw_only=True):
     """Rows of one name in [from_ms, to_ms). Every pair of `labels` must be there.
 
     `step_ms` cuts time into steps at multiples of it since 1970; None makes one point of the whole. `by` keeps only
-    these labels and merges what is then the same; None keeps all, so that each series stays by itself.
+    these labels and merges what is then the same; None keeps all, so that each series stays by itself. `quantile`, from
+    0 to 1, is one more that a histogram's points have.
     """
 
     name: str
@@ -67,6 +61,7 @@ class MetricQuery(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     step_ms: int | None = None
     by: tuple[str, ...] | None = None
+    quantile: float | None = None
 
 
 class CounterPoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="counter"):
@@ -98,6 +93,8 @@ class HistogramPoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="h
     p90: float
     p95: float
     p99: float
+    quantile: float | None = None
+    """The one that the query asks for."""
 
 
 Point: TypeAlias = CounterPoint | GaugePoint | HistogramPoint
@@ -132,7 +129,7 @@ def check_names(name: str, labels: Iterable[tuple[str, str]]) -> None:
 
 
 def check_query(query: MetricQuery) -> None:
-    """Raises `UsageError` for a range that is empty and for steps that are too many or no steps."""
+    """Raises `UsageError` for a range that is empty, for steps that are too many or no steps, and for no quantile."""
     span = query.to_ms - query.from_ms
     if span <= 0:
         raise UsageError("the time range is empty: its end must be after its start")
@@ -140,3 +137,5 @@ def check_query(query: MetricQuery) -> None:
         raise UsageError("a step must be longer than nothing")
     if query.step_ms is not None and span / query.step_ms > MAX_STEPS:
         raise UsageError(f"{span / query.step_ms:.0f} steps are too many: at most {MAX_STEPS}, so take a longer step")
+    if query.quantile is not None and not 0 <= query.quantile <= 1:
+        raise UsageError(f"{query.quantile:g} is no quantile: it is a share from 0 to 1, such as 0.95")

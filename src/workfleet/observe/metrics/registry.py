@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 from typing import Literal
@@ -19,7 +19,7 @@ from .model import DEFAULT_BUCKETS, Kind, LabelSet, MetricRow, Sample, check_nam
 from .series import Series
 
 DROPPED = "workfleet_metrics_dropped_total"
-DropReason = Literal["series_limit", "not_finite", "buffer_full"]
+DropReason = Literal["series_limit", "not_finite", "buffer_full", "conflict"]
 
 
 class MetricsRegistry:
@@ -37,6 +37,7 @@ class MetricsRegistry:
         # User code counts from threads.
         self._lock = threading.Lock()
         self._before_reading: list[Callable[[], None]] = []
+        self._when_measured: Callable[[], None] | None = None
 
     def define(self, name: str, kind: Kind, *, buckets: Sequence[float] | None = None) -> None:
         """Fix the kind of a name, and a histogram's upper bounds, before its first use.
@@ -57,12 +58,15 @@ class MetricsRegistry:
         if amount < 0:
             raise UsageError(f"metric {name}: a counter only grows, so it takes no {amount}")
         self.add(name, label_set(labels), amount)
+        self._told()
 
     def gauge(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
         self.put(name, label_set(labels), value)
+        self._told()
 
     def histogram(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
         self.observe(name, label_set(labels), value)
+        self._told()
 
     def meter(self, kind: Kind, name: str, labels: LabelSet) -> Meter:
         """A series, looked up once: for what is counted with every job. `labels` are sorted already."""
@@ -96,10 +100,51 @@ class MetricsRegistry:
                 series.new_buckets[bisect_left(series.bounds, value)] += 1
                 series.touched = True
 
+    def absorb(self, rows: Iterable[MetricRow]) -> None:
+        """Count what another process has counted. What is of another kind here, or in other buckets, is dropped and
+        counted."""
+        with self._lock:
+            for row in rows:
+                try:
+                    if row.kind == "histogram" and row.name not in self._bounds and len(self._kinds) < self._max_series:
+                        self._bounds[row.name] = row.bounds
+                    series = self._of(row.kind, row.name, row.labels, row.value)
+                except UsageError:
+                    self._dropped("conflict", 1)
+                    continue
+                if series is not None:
+                    self._take_in(series, row)
+
+    def _take_in(self, series: Series, row: MetricRow) -> None:
+        if series.bounds != row.bounds:
+            self._dropped("conflict", 1)
+        elif row.kind == "gauge":
+            series.value = series.new_value = row.value
+            series.touched = True
+        else:
+            series.value += row.value
+            series.new_value += row.value
+            series.new_buckets = [mine + new for mine, new in zip(series.new_buckets, row.buckets, strict=True)]
+            series.touched = True
+
+    def forget(self, name: str, labels: LabelSet) -> None:
+        """A gauge of something that is gone has no value any more. `labels` are sorted already."""
+        with self._lock:
+            if self._kinds.get(name) == "gauge":
+                self._series.pop((name, labels), None)
+
     def drop(self, reason: DropReason, count: int = 1) -> None:
         """Count what was thrown away."""
         with self._lock:
             self._dropped(reason, count)
+
+    def when_measured(self, call: Callable[[], None]) -> None:
+        """Call this whenever user code has measured something; it must be quick."""
+        self._when_measured = call
+
+    def _told(self) -> None:
+        if self._when_measured is not None:
+            self._when_measured()
 
     def before_reading(self, count: Callable[[], None]) -> None:
         """Call this before anybody reads: who counts in bulk counts what is left."""

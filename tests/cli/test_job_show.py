@@ -104,6 +104,7 @@ def test_everything_that_was_said_of_a_job(project: Project) -> None:
     assert list(parts) == ["facts", "waits for", "payload", "options", "timeline"]
     assert parts["payload"] == ['  "one', '   two"']
     assert parts["waits for"][0].startswith("  its time, ")
+    assert parts["waits for"][1:] == ["  a worker that listens to queue 'mails': none does"]
     assert parts["options"] == [
         "  attempts 7",
         "  backoff exponential from 1s up to 10m, jitter full",
@@ -123,7 +124,7 @@ def test_everything_that_was_said_of_a_job(project: Project) -> None:
     assert (document["unique_key"], document["unique"]["window_ms"]) == ("k", 60_000)
     assert (document["options"]["attempts"], document["options"]["timeout_ms"]) == (7, None)
     assert document["keep"]["completed"] == {"age_ms": 3_600_000, "count": 10}
-    assert document["waits_for"] == [parts["waits for"][0].strip()]
+    assert document["waits_for"] == [line.strip() for line in parts["waits for"]]
 
 
 def record(**facts: object) -> JobRecord:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import click
 
 from ..app.client import Client
+from ..app.fleet_facts import overdue_ms
+from ..app.status import default_status_file, read_status
 from ..errors import StoreUnavailable
 from ..ports.exam import Finding
 from ..settings.store import shown_store
+from .health import health_findings
 from .options import Where, app_argument, json_option
-from .output import plain, write, write_json
+from .output import plain, rough, write, write_json
 from .project import Target, target_of, with_client
 from .queues import all_queues
+from .status import why_not_running
 from .worker_state import lives_of
 
+_LATE_MS = 15_000
+"""A fire waits for a poll at most."""
+_SHOWN = 5
 _SIGNS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
 
@@ -22,7 +29,8 @@ _SIGNS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 @app_argument
 def doctor(*, where: Where, as_json: bool) -> int:
     """Look at the store and the fleet: can it be written to, what would a crash or a failover lose, do clocks agree,
-    does anybody listen to every queue, who else works on them.
+    does anybody listen to every queue, is a schedule overdue, who else works on them; and what is ill in the fleet
+    of this machine.
 
     Exits 1 when something is wrong, 3 when the store cannot be used; warnings do not fail it.
 
@@ -33,6 +41,7 @@ def doctor(*, where: Where, as_json: bool) -> int:
     """
     target = target_of(where)
     findings = [Finding("settings", "warning", warning) for warning in target.loaded.warnings]
+    findings += _health(target)
     code = 0
     try:
         with_client(target, lambda client: _look(client, target, findings))
@@ -54,6 +63,7 @@ async def _look(client: Client, target: Target, findings: list[Finding]) -> None
     findings.append(Finding("store", "ok", f"{shown_store(store.url)} answers"))
     findings += await store.exam.findings()
     findings += await _fleet(client, target)
+    findings += await _schedules(client)
 
 
 async def _fleet(client: Client, target: Target) -> list[Finding]:
@@ -75,6 +85,27 @@ async def _fleet(client: Client, target: Target) -> list[Finding]:
             said = f"{ready} jobs wait on queue {info.name!r}, to which nobody listens"
             found.append(Finding("queues", "warning", said, "Start a worker that does"))
     return found
+
+
+async def _schedules(client: Client) -> list[Finding]:
+    """Schedules that should have fired and have not."""
+    store = await client.session.store()
+    records, now = await store.schedules.all(), await store.now_ms()
+    late = {record.name: late_ms for record in records if (late_ms := overdue_ms(record, now)) > _LATE_MS}
+    if not late:
+        return []
+    worst = sorted(late, key=lambda name: -late[name])[:_SHOWN]
+    more = f" and {len(late) - _SHOWN} more" if len(late) > _SHOWN else ""
+    said = ", ".join(f"{name} by {rough(late[name])}" for name in worst)
+    advice = "Is a worker running whose WORKER_SCHEDULER_ENABLED is not off?"
+    return [Finding("schedules", "warning", f"overdue: {said}{more}", advice)]
+
+
+def _health(target: Target) -> list[Finding]:
+    """What the workers of this machine say of themselves, where a fleet runs here."""
+    core, project = target.loaded.core, target.loaded.project
+    fleet = read_status(core.status_file or default_status_file(project, target.app))
+    return [] if fleet is None or why_not_running(fleet) is not None else list(health_findings(fleet))
 
 
 def _write(finding: Finding) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ..model.fleet import WorkerRecord
+from ..model.fleet import ChildReport, PoolReport, WorkerRecord
 from ..model.jobs import Attempt, Failure, JobCounts, JobRecord
 from ..observe.logs.rendering import instant_text
 from ..queues.queues import QueueInfo
@@ -107,6 +107,35 @@ def worker_document(worker: WorkerRecord, state: str) -> dict[str, Any]:
         "started": instant(worker.started_ms),
         "seen": instant(worker.seen_ms),
     }
+
+
+def pool_document(worker: WorkerRecord, state: str, pool: PoolReport) -> dict[str, Any]:
+    """A pool of a worker. `worker_state` is as a worker's `state`; `seen` says of when the facts are."""
+    return {
+        "pool": pool.name,
+        "worker": worker.id,
+        "host": worker.identity.host,
+        "worker_state": state,
+        "seen": instant(worker.seen_ms),
+        "state": pool.state,
+        "isolation": pool.isolation,
+        "size": pool.size,
+        "ready": pool.ready,
+        "busy": pool.busy,
+        "queued": pool.queued,
+        "calls": pool.calls,
+        "failures": pool.failures,
+        "restarts": pool.restarts,
+        "cpu_limit": pool.cpu or None,
+        "reason": pool.reason or None,
+        "children": [_child(child) for child in pool.children],
+        "unlisted_children": pool.unlisted,
+        "orders": [to_builtins(order) for order in worker.orders if order.pool == pool.name],
+    }
+
+
+def _child(child: ChildReport) -> dict[str, Any]:
+    return {field: getattr(child, field) for field in child.__struct_fields__}
 
 
 def schedule_document(info: ScheduleInfo) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def _write_line(line: str, *, as_json: bool) -> None:
 async def _get(client: Client, job_id: str) -> tuple[JobRecord, list[str], list[str], int]:
     store = await client.session.store()
     job = await client.jobs.get(job_id)
-    return job, await store.jobs.logs(job_id), await client.jobs.waits_for(job_id), await store.now_ms()
+    waits = [reason.text for reason in await client.jobs.explain(job_id)]
+    return job, await store.jobs.logs(job_id), waits, await store.now_ms()
 
 
 async def _follow(target: Target, job_id: str, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from ..queues.filters import JobFilter
 from .documents import job_document
 from .failures import tell
 from .job_actions import cancel, delete, promote, retry
+from .job_explain import explain
 from .job_filters import filter_options
 from .job_show import logs, show
 from .options import CONTEXT, Where, app_option, json_option
@@ -23,7 +24,7 @@ _MOST = 100_000
 
 @click.group("jobs", context_settings=CONTEXT)
 def jobs() -> None:
-    """List and show jobs, read their logs; retry, cancel, delete and promote them.
+    """List, show and explain jobs, read their logs; retry, cancel, delete and promote them.
 
     \b
     Examples:
@@ -32,7 +33,7 @@ def jobs() -> None:
     """
 
 
-for command in (show, logs, retry, cancel, delete, promote):
+for command in (show, logs, explain, retry, cancel, delete, promote):
     jobs.add_command(command)
 
 

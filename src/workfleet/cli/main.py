@@ -29,6 +29,8 @@ _COMMANDS = {
         "schedules": ("schedules:schedules", "List, show, preview, trigger, add, pause, resume and remove schedules."),
         "locks": ("locks:locks", "List the locks that are held; release one."),
         "workers": ("workers:workers", "List the fleet's workers; quiet, stop and recycle them."),
+        "pools": ("pools:pools", "List the pools of the workers and their children; scale and recycle them."),
+        "metrics": ("metrics:metrics", "List, query and export what was measured."),
         "doctor": ("doctor:doctor", "Whether the store and the fleet are what they should be."),
         "probe": ("", "Check liveness, readiness or startup, for containers."),
     },

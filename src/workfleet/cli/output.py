@@ -126,9 +126,14 @@ def took(ms: int) -> str:
     return f"{ms / 1000:.1f} s" if ms < 60_000 else rough(ms)
 
 
-def count(number: int, noun: str) -> str:
-    """ "1 job", "2 jobs"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def mega(size: int) -> str:
+    """A size in memory: "85 MB"."""
+    return f"{size / 1e6:.0f} MB"
+
+
+def count(number: int, noun: str, many: str | None = None) -> str:
+    """ "1 job", "2 jobs"; `many` where it is no "s"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {many or f'{noun}s'}"
 
 
 def _write_coloured(lines: Sequence[Sequence[str]], before_last: int) -> None:

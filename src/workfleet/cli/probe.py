@@ -1,8 +1,8 @@
 """`workfleet probe live|ready|startup`: judges the supervisor's status file. Standard library only, and little of it.
 
-The file's format, its places and how each check judges are defined at the head of `workfleet/app/status.py`; nothing
-else of the product may be imported here, and neither argparse, pathlib nor (unless asked for JSON) json, which cost
-more than the rest together.
+The file's format, its places and how each check judges are defined at the head of `workfleet/app/status.py`; nothing of
+the product but that judgement may be imported here, and neither argparse, pathlib nor (unless asked for JSON) json,
+which cost more than the rest together.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import os
 import sys
 import time
 
-VERSION = 1
-MAX_AGE_MS = 15_000
-MAX_STORE_AGE_MS = 30_000
+from workfleet.app.judging import CHECKS, MAX_AGE_MS, judge, notes, sentence
 
 OK, FAILED, USAGE = 0, 1, 2
-CHECKS = ("live", "ready", "startup")
 MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")
 SUFFIX = ".status.json"
 _KIND, _FILE = 0o170000, 0o100000
@@ -68,12 +65,13 @@ def main(arguments: list[str]) -> int:
         return USAGE
     path, status, problem = read(places)
     if status is None:
-        return _report(options, path, {}, None, problem)
+        return _report(options, path, {}, None, problem, [])
     try:
         age_ms, reason = judge(options.check, status, options.max_age_ms, _monotonic_ms())
+        noted = [] if age_ms is None else notes(options.check, status, _monotonic_ms())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return _report(options, path, {}, None, f"{path} is not a status file ({type(error).__name__}: {error})")
-    return _report(options, path, status, age_ms, reason)
+        return _report(options, path, {}, None, f"{path} is not a status file ({type(error).__name__}: {error})", [])
+    return _report(options, path, status, age_ms, reason, noted)
 
 
 def parse(arguments: list[str]) -> Options:
@@ -184,22 +182,6 @@ def decoded(document: bytes) -> object:
     return json.loads(text)
 
 
-def judge(check: str, status: dict[str, object], max_age_ms: int, now_mono_ms: int) -> tuple[int | None, str]:
-    """The file's age (None: from before a reboot) and why the check fails, "" when it passes."""
-    version = _int(status["version"])
-    if version > VERSION:
-        return None, f"the status file is of a newer version ({version}): update the probe"
-    age_ms = now_mono_ms - _int(status["written_mono_ms"])
-    if age_ms < 0:
-        return None, "the status file is from before this machine was started"
-    if age_ms >= max_age_ms:
-        return age_ms, f"the status file is {age_ms / 1000:.1f} s old: the supervisor makes no progress"
-    if check == "startup":
-        return age_ms, "" if status["ever_ready"] is True else f"the fleet is not ready yet ({status['state']})"
-    reason = _not_live(status)
-    return age_ms, reason or (_not_ready(status, age_ms) if check == "ready" else "")
-
-
 def project_root(cwd: str) -> str:
     """The nearest folder at or above `cwd` that is marked as a project's, else `cwd`."""
     folder = cwd
@@ -212,47 +194,9 @@ def project_root(cwd: str) -> str:
         folder = above
 
 
-def _not_live(status: dict[str, object]) -> str:
-    if status["state"] == "stopped":
-        return f"the fleet has stopped: {status.get('reason') or 'no reason given'}"
-    for worker in _workers(status):
-        if worker["state"] == "stuck":
-            return f"worker {worker['index']} (process {worker['pid']}) is stuck and could not be replaced"
-    return ""
-
-
-def _not_ready(status: dict[str, object], age_ms: int) -> str:
-    if status["state"] != "ready":
-        return f"the fleet is {status['state']}"
-    workers = _workers(status)
-    reasons = [_worker_not_ready(worker, age_ms) for worker in workers]
-    if not all(reasons):
-        return ""
-    told = "; ".join(f"worker {worker['index']}: {reason}" for worker, reason in zip(workers, reasons, strict=True))
-    return told or "there is no worker"
-
-
-def _worker_not_ready(worker: dict[str, object], age_ms: int) -> str:
-    if worker["state"] != "ready":
-        return str(worker["state"])
-    unready = worker.get("unready")
-    if isinstance(unready, list) and unready:
-        return ", ".join(map(str, unready))
-    ok_age = worker.get("store_ok_age_ms")
-    if ok_age is not None and _int(ok_age) + age_ms < MAX_STORE_AGE_MS:
-        return ""
-    since = "yet" if ok_age is None else f"for {(_int(ok_age) + age_ms) / 1000:.0f} s"
-    return f"store not reached {since}: {worker.get('store_error') or 'no error told'}"
-
-
-def _workers(status: dict[str, object]) -> list[dict[str, object]]:
-    workers = status.get("workers")
-    if not isinstance(workers, list) or not all(isinstance(worker, dict) for worker in workers):
-        raise ValueError("its workers are no list of objects")
-    return workers
-
-
-def _report(options: Options, path: str, status: dict[str, object], age_ms: int | None, reason: str) -> int:
+def _report(
+    options: Options, path: str, status: dict[str, object], age_ms: int | None, reason: str, noted: list[str]
+) -> int:
     passed = not reason
     workers = status.get("workers")
     workers = workers if isinstance(workers, list) else []
@@ -263,6 +207,7 @@ def _report(options: Options, path: str, status: dict[str, object], age_ms: int 
             "check": options.check,
             "ok": passed,
             "reason": reason,
+            "notes": noted,
             "app": status.get("app"),
             "state": status.get("state"),
             "age_ms": age_ms,
@@ -270,7 +215,7 @@ def _report(options: Options, path: str, status: dict[str, object], age_ms: int 
         }
         _print(json.dumps(document | ({"workers": workers} if options.verbose else {})))
         return OK if passed else FAILED
-    _print(f"{options.check}: {'ok' if passed else reason}")
+    _print(f"{options.check}: {sentence(reason, noted)}")
     if options.verbose:
         import json
 
@@ -325,12 +270,6 @@ def _duration_ms(text: str) -> int:
         if number != text and number.replace(".", "", 1).isdigit() and number.isascii():
             return round(float(number) * factor)
     raise Misuse(f"--max-age: {text!r} is no duration such as 15s, 500ms or 2m")
-
-
-def _int(value: object) -> int:
-    if not isinstance(value, int):
-        raise ValueError(f"{value!r} is no integer")
-    return value
 
 
 def _monotonic_ms() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..app.loops import run_loop
 from ..app.status import Status, WorkerStatus, default_status_file, read_status
 from ..clock import SystemClock
 from ..errors import StoreUnavailable
-from ..model.fleet import ProcessIdentity
+from ..model.fleet import PoolReport, ProcessIdentity
 from ..model.schedules import ScheduleRecord
 from ..queues.queues import QueueInfo
 from ..schedules.due import fire_time_ms, is_live
@@ -20,8 +21,10 @@ from ..settings.store import shown_store
 from ..supervision.identity import is_alive
 from .documents import instant, queue_document
 from .failures import tell
+from .health import HEALTH_TITLES, ill_rows
 from .options import Where, app_argument, json_option
 from .output import rough, write, write_facts, write_json, write_table
+from .pools import POOL_TITLES, pool_cells
 from .project import Target, opened, target_of
 from .queues import QUEUE_TITLES, all_queues, queue_row
 
@@ -47,7 +50,7 @@ class _Work:
 @json_option
 @app_argument
 def status(*, where: Where, as_json: bool) -> int:
-    """Whether the fleet of this machine runs, its workers, queues and overdue schedules.
+    """Whether the fleet of this machine runs, its workers, pools, queues and overdue schedules.
 
     Exits 1 when no fleet runs here, 3 when it runs and the store cannot be reached.
 
@@ -59,7 +62,7 @@ def status(*, where: Where, as_json: bool) -> int:
     target = target_of(where)
     place = target.loaded.core.status_file or default_status_file(target.loaded.project, target.app)
     fleet = read_status(place)
-    why_not = _why_not_running(fleet)
+    why_not = why_not_running(fleet)
     work = run_loop(lambda: _work(target))
     if as_json:
         write_json(_document(target, fleet, why_not, work))
@@ -70,7 +73,7 @@ def status(*, where: Where, as_json: bool) -> int:
     return StoreUnavailable.exit_code if work.store_error else 0
 
 
-def _why_not_running(fleet: Status | None) -> str | None:
+def why_not_running(fleet: Status | None) -> str | None:
     """Why no supervisor runs here; None: one does."""
     if fleet is None:
         return "it was not started here"
@@ -125,11 +128,29 @@ def _write(target: Target, fleet: Status | None, why_not: str | None, work: _Wor
     if fleet is not None and why_not is None:
         write()
         write_table(_WORKER_TITLES, map(_worker_row, fleet.workers))
+    pools = [] if fleet is None or why_not is not None else list(_pools(fleet))
+    ill = [] if fleet is None or why_not is not None else ill_rows(fleet)
+    if ill:
+        write()
+        write_table(HEALTH_TITLES, ill)
+    if pools:
+        write()
+        write_table(("POOL", ">WORKER", *POOL_TITLES), [[pool.name, str(at), *pool_cells(pool)] for at, pool in pools])
     if work.queues:
         write()
         write_table(QUEUE_TITLES, map(queue_row, work.queues))
     if work.store_error is not None:
         tell(f"Error: {work.store_error}")
+
+
+def _pools(fleet: Status) -> Iterator[tuple[int, PoolReport]]:
+    """The pools that were started, each with its worker's index."""
+    for worker in fleet.workers:
+        for facts in worker.pools.values():
+            try:
+                yield worker.index, msgspec.convert(facts, PoolReport)
+            except msgspec.ValidationError:  # of a newer version
+                continue
 
 
 def _fleet(fleet: Status) -> str:

@@ -1,14 +1,17 @@
 """Fill the inbox: the pictures that scikit-image ships, some stamped with EXIF, and three files that are no photos.
 
-    python fill.py [FOLDER]
+    python fill.py [--bomb] [FOLDER]
 
 Adds what is missing and nothing else: no file is overwritten, and what was added once and then removed stays away. The
-bytes are the same each time. The cameras, dates and places in the EXIF are invented.
+bytes are the same each time. The cameras, dates and places in the EXIF are invented. With --bomb there is also
+`bomb.png`, a file of 110 KB that unfolds to gigabytes.
 """
 
 import importlib.util
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -67,7 +70,10 @@ DRAWINGS = ("color.png", "horse.png", "logo.png", "no_time_for_that_tiny.gif", "
 """Kept as they are: transparency, a palette, an animation."""
 
 
-def main(inbox: Path) -> None:
+BOMB_EDGE = 30_000
+
+
+def main(inbox: Path, *, bomb: bool = False) -> None:
     source = shipped_pictures()
     before = set(_lines(inbox / ADDED))
     good = [file for file in pictures(source) if file.name not in before]
@@ -78,6 +84,9 @@ def main(inbox: Path) -> None:
         write_atomically(inbox / ADDED, names.encode(), temporary=inbox)
     present = sum(1 for path in inbox.iterdir() if not path.name.startswith("."))
     print(f"Inbox: {added[0]} pictures of scikit-image and {added[1]} bad files added, {present} files in {inbox}")
+    if bomb:
+        there = _add(inbox, NewFile("bomb.png", photo_bomb(), _time(None)))
+        print(f"Inbox: bomb.png {'added' if there else 'is there already'}")
 
 
 def _add(inbox: Path, file: NewFile) -> bool:
@@ -113,6 +122,20 @@ def bad_files() -> Iterator[NewFile]:
     yield NewFile("corrupt.jpg", jpeg[: len(jpeg) // 2], _time(None))
     yield NewFile("empty.jpg", b"", _time(None))
     yield NewFile("text.jpg", b"Shopping list: film, batteries, a new tripod.\n", _time(None))
+
+
+def photo_bomb() -> bytes:
+    """A PNG of 30,000 × 30,000 black pixels: 110 KB as a file, 900 MB decoded, and 3.6 GB more as colours."""
+    rows = zlib.compressobj(9)
+    row = bytes(1 + BOMB_EDGE // 8)
+    packed = b"".join(rows.compress(row) for _ in range(BOMB_EDGE)) + rows.flush()
+    header = struct.pack(">IIBBBBB", BOMB_EDGE, BOMB_EDGE, 1, 0, 0, 0, 0)  # one bit a pixel, grey
+    chunks = (_chunk(b"IHDR", header), _chunk(b"IDAT", packed), _chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def _as_jpeg(path: Path, stamp: Stamp | None) -> bytes:
@@ -161,4 +184,5 @@ def _lines(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else PhotoSettings().inbox)
+    folders = [argument for argument in sys.argv[1:] if argument != "--bomb"]
+    main(Path(folders[0]).resolve() if folders else PhotoSettings().inbox, bomb="--bomb" in sys.argv)

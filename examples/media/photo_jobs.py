@@ -13,12 +13,29 @@ from photo_library import Library, NewPhoto
 from photo_page import ContactSheet
 from photo_settings import PhotoSettings
 
-from workfleet import Fail, Job, NewJob, Pool, exponential, handler, locked, process, public, queue, schedule
+from workfleet import (
+    Fail,
+    Job,
+    MemoryLimitExceeded,
+    NewJob,
+    Pool,
+    exponential,
+    handler,
+    locked,
+    process,
+    public,
+    queue,
+    schedule,
+)
 
 
-@process("images", size=2)
+@process("images", size=2, memory="512MB")
 class ImageWorker:
-    """Runs in child processes: decoding pictures takes time, memory and now and then the whole process."""
+    """Runs in child processes: decoding pictures takes time, memory and now and then the whole process.
+
+    The limit is enough for photos of some fifty megapixels. A small file that unfolds to gigabytes is over before it
+    has filled the machine, and takes no other photo along.
+    """
 
     @public
     def inspect(self, path: str, sha: str) -> Facts:
@@ -34,7 +51,13 @@ class Photos:
     def __init__(self, images: Pool[ImageWorker], library: Library, settings: PhotoSettings) -> None:
         self._images, self._library, self._settings = images, library, settings
 
-    @handler("photo", attempts=3, backoff=exponential("1s", cap="10s"), timeout="2m")
+    @handler(
+        "photo",
+        attempts=3,
+        backoff=exponential("1s", cap="10s"),
+        retry={MemoryLimitExceeded: None},  # it would only be too large again
+        timeout="2m",
+    )
     async def photo(self, job: Job[NewPhoto]) -> str:
         """May run twice: after a crash nobody knows how far the first run came. What it does counts once."""
         new = job.data
@@ -45,6 +68,9 @@ class Photos:
         except NotAPhoto as problem:
             await to_thread(self._library.reject, new.key, str(problem))
             raise Fail(f"not a photo: {problem}") from problem  # no more attempts
+        except MemoryLimitExceeded as problem:
+            await to_thread(self._library.reject, new.key, str(problem))
+            raise
         except PhotoGone as gone:
             await to_thread(self._library.forget, new.key)
             return str(gone)

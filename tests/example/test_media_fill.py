@@ -10,6 +10,7 @@ import pytest
 from photo_exif import camera
 from photo_files import list_inbox
 from photo_images import NotAPhoto, inspect
+from PIL import Image
 
 from tests.example.making import sha_of, tree
 
@@ -73,6 +74,15 @@ def test_fill_leaves_alone_what_is_there_and_what_was_removed(
         f"Inbox: 24 pictures of scikit-image and 3 bad files added, 28 files in {tmp_path}",
         f"Inbox: 0 pictures of scikit-image and 0 bad files added, 28 files in {tmp_path}",
     ]
+
+
+def test_fill_adds_a_photo_bomb_where_one_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for said in ("Inbox: bomb.png added", "Inbox: bomb.png is there already"):
+        fill.main(tmp_path, bomb=True)
+        assert capsys.readouterr().out.splitlines()[1:] == [said]
+    assert (tmp_path / "bomb.png").stat().st_size < 200_000
+    with Image.open(tmp_path / "bomb.png") as bomb:  # its header; nobody decodes it here
+        assert (bomb.format, bomb.mode, bomb.size) == ("PNG", "1", (30_000, 30_000))
 
 
 def test_fill_without_scikit_image_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,12 @@ import pytest
 from photo_images import Facts
 from photo_jobs import Housekeeping, ImageWorker, Photos
 from photo_keeping import Keeper
-from photo_library import Counts, Library, NewPhoto
+from photo_library import Counts, Library, NewPhoto, Rejected
 from photo_page import ContactSheet
 from photo_settings import HERE, PhotoSettings
 from PIL import Image
 
-from workfleet import Fail
+from workfleet import Fail, MemoryLimitExceeded
 from workfleet.testing import job
 
 
@@ -94,6 +94,25 @@ async def test_a_child_that_dies_leaves_the_photo_to_the_next_attempt(
     assert keeper.look() == [new]
     assert await photos.photo(job(new, attempt=2)) == "30 × 20, #ff0000"
     assert library.counts() == Counts(new=0, done=1, rejected=0)
+
+
+class TooLarge(ImageWorker):
+    """A pool whose memory limit every photo exceeds."""
+
+    async def inspect(self, path: str, sha: str) -> Facts:  # type: ignore[override] - the pool's methods are awaited
+        raise MemoryLimitExceeded("images", "inspect", 600_000_000, 512_000_000)
+
+
+async def test_a_photo_that_takes_too_much_memory_is_noted_and_not_offered_again(
+    settings: PhotoSettings, library: Library, keeper: Keeper
+) -> None:
+    add(settings)
+    (new,) = keeper.look()
+    with pytest.raises(MemoryLimitExceeded):
+        await Photos(TooLarge(), library, settings).photo(job(new))
+    reason = "images.inspect used 600 MB, the limit is 512 MB: its process was killed"
+    assert library.rejected(limit=9) == [Rejected("a.png", reason)]
+    assert keeper.look() == []
 
 
 async def test_the_scan_offers_each_photo_under_one_id_until_it_is_done(

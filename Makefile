@@ -9,7 +9,7 @@ CHECKED := $(wildcard src bench tools tests examples)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-full check pins bench soak soak-redis soak-schedules soak-cron clean clean-example env-example env-all
+.PHONY: help setup run test test-full check pins bench soak soak-redis soak-schedules soak-cron soak-pools clean clean-example env-example env-all
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "make %-15s %s\n", $$1, $$2 }'
@@ -62,6 +62,9 @@ soak-schedules: env-all ## SCHEDULES=100 due every second for SECONDS=180, by PR
 
 soak-cron: env-all ## the cron arithmetic beside slow answers at every change of every clock in tzdata (at most 15 minutes)
 	@$(BIN)/python -m tests.schedules.soak_cron
+
+soak-pools: env-all ## pools of three children, each five seconds of calls, kills, sizes and ends at random, for SECONDS=300
+	@$(BIN)/python -m tests.soak.pools $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove environments, caches and builds (not the example's data)
 	@rm -rf .venv .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

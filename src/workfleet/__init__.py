@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from .app.outbox import Outbox as Outbox
     from .app.outbox import SyncOutbox as SyncOutbox
     from .app.sync import SyncClient as SyncClient
+    from .errors import CallStuck as CallStuck
     from .errors import CallTimeout as CallTimeout
     from .errors import Cancel as Cancel
     from .errors import ChildDied as ChildDied
     from .errors import CircuitOpen as CircuitOpen
     from .errors import ConfigError as ConfigError
+    from .errors import CpuTimeExceeded as CpuTimeExceeded
     from .errors import Fail as Fail
     from .errors import JobFailed as JobFailed
     from .errors import LockBusy as LockBusy
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .errors import PoolError as PoolError
     from .errors import PoolFailed as PoolFailed
     from .errors import QueueingDisabled as QueueingDisabled
+    from .errors import RateLimited as RateLimited
     from .errors import ResultTimeout as ResultTimeout
     from .errors import Retry as Retry
     from .errors import Snooze as Snooze
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
     from .guards.declare import idempotent as idempotent
     from .guards.declare import locked as locked
     from .guards.declare import metric as metric
+    from .guards.declare import rate_limit as rate_limit
+    from .guards.declare import retry as retry
+    from .guards.declare import timeout as timeout
     from .guards.declare import trace as trace
     from .health.indication import Indication as Indication
     from .health.indication import Indicator as Indicator
@@ -99,9 +105,12 @@ if TYPE_CHECKING:
     from .schedules.info import ScheduleInfo as ScheduleInfo
     from .schedules.schedules import Schedules as Schedules
     from .schedules.schedules import Triggered as Triggered
+    from .seednames import CircuitBreaker as CircuitBreaker
     from .seednames import Cron as Cron
+    from .seednames import Idempotent as Idempotent
     from .seednames import IDistributedLockService as IDistributedLockService
     from .seednames import Interval as Interval
+    from .seednames import Metric as Metric
     from .seednames import ProcessManager as ProcessManager
     from .seednames import QueueJobHandler as QueueJobHandler
     from .seednames import QueueWorker as QueueWorker
@@ -110,6 +119,7 @@ if TYPE_CHECKING:
     from .seednames import SchedulerQueueService as SchedulerQueueService
     from .seednames import SchedulerService as SchedulerService
     from .seednames import Timeout as Timeout
+    from .seednames import Trace as Trace
     from .seednames import WithDistributedLock as WithDistributedLock
     from .seednames import cron as cron
     from .seednames import interval as interval
@@ -131,11 +141,12 @@ _HOMES = {
     "app.outbox": "Outbox SyncOutbox",
     "app.sync": "SyncClient",
     "errors": (
-        "Cancel CallTimeout ChildDied CircuitOpen ConfigError Fail JobFailed LockBusy LockLost LockUnavailable "
-        "MemoryLimitExceeded MisplacedGuard NotFound PayloadRejected PoolBusy PoolError PoolFailed QueueingDisabled "
-        "ResultTimeout Retry Snooze StaleClaim StoreUnavailable UsageError WorkfleetError"
+        "CallStuck CallTimeout Cancel ChildDied CircuitOpen ConfigError CpuTimeExceeded Fail JobFailed LockBusy "
+        "LockLost LockUnavailable MemoryLimitExceeded MisplacedGuard NotFound PayloadRejected PoolBusy PoolError "
+        "PoolFailed QueueingDisabled RateLimited ResultTimeout Retry Snooze StaleClaim StoreUnavailable UsageError "
+        "WorkfleetError"
     ),
-    "guards.declare": "circuit_breaker idempotent locked metric trace",
+    "guards.declare": "circuit_breaker idempotent locked metric rate_limit retry timeout trace",
     "health.indication": "Indication Indicator",
     "health.service": "Health",
     "jobref": "JobRef",
@@ -168,9 +179,9 @@ _HOMES = {
     "schedules.info": "ScheduleInfo",
     "schedules.schedules": "Schedules Triggered",
     "seednames": (
-        "Cron IDistributedLockService Interval ProcessManager QueueJobHandler QueueWorker QueueWorkerHost ScheduledJob "
-        "SchedulerQueueService SchedulerService Timeout WithDistributedLock cron interval scheduled_job timeout_once "
-        "with_distributed_lock"
+        "CircuitBreaker Cron IDistributedLockService Idempotent Interval Metric ProcessManager QueueJobHandler "
+        "QueueWorker QueueWorkerHost ScheduledJob SchedulerQueueService SchedulerService Timeout Trace "
+        "WithDistributedLock cron interval scheduled_job timeout_once with_distributed_lock"
     ),
     "units": "Duration Size",
 }

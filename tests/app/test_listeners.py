@@ -12,7 +12,7 @@ import pytest
 from tests.app.mailing import Log, Resources, Session
 from tests.app.working import Worker, start_problems, until
 from workfleet import App, Fail, Job, JobContext, JobType, Module, RunEvent, Snooze
-from workfleet.events import ListenerDropped, ListenerFailed, ScheduleCoalesced, ScheduleMissed, ScheduleSkipped
+from workfleet.events import Event, ListenerDropped, ListenerFailed, ScheduleCoalesced, ScheduleMissed, ScheduleSkipped
 from workfleet.model.runs import RUN_KINDS
 from workfleet.testing import Fleet
 
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 
 WORK = JobType("work", str, queue="work")
+A_LISTENER = "a listener is for start, success, failure, retry, skip, miss, or for classes of events"
 
 
 def shop(*modules: Module) -> App:
@@ -264,11 +265,66 @@ async def test_wrong_parameters_are_found_at_the_start() -> None:
 @pytest.mark.parametrize(
     ("kinds", "options", "message"),
     [
-        ((), {}, "a listener is for start, success, failure, retry, skip, miss: it names none"),
-        (("error",), {}, "a listener is for start, success, failure, retry, skip, miss: 'error' is none of them"),
+        ((), {}, f"{A_LISTENER}: it names none"),
+        (("error",), {}, f"{A_LISTENER}: 'error' is none of them"),
         (("start",), {"timeout": "0s"}, "timeout='0s': a listener needs some time"),
     ],
 )
 def test_what_is_no_listener_is_refused_where_it_is_written(kinds: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         App("shop").listener(*kinds, **options)
+
+
+async def test_a_listener_of_events_hears_those_that_it_names_in_their_order() -> None:
+    app, heard = App("shop"), list[object]()
+
+    @app.listener(ScheduleSkipped, ScheduleMissed)
+    async def hear(event: ScheduleSkipped | ScheduleMissed, log: Log) -> None:
+        heard.append(event)
+
+    @app.listener(ScheduleMissed)
+    def count(event: Event) -> None:
+        heard.append(event.wire_name)
+
+    app.providers = (Resources(Log()),)
+    said = [
+        ScheduleSkipped(schedule="a", slot_ms=5, reason="holiday"),
+        ScheduleCoalesced(schedule="a", slot_ms=7, reason="j waits", job_id="j"),
+        ScheduleMissed(schedule="a", slot_ms=6, count=3, reason="nobody"),
+    ]
+    async with Worker(app, heartbeat_enabled=False) as worker:
+        for event in said:
+            worker.runtime.bus.publish(event)
+        await until(lambda: len(heard) == 3)
+    assert [each for each in heard if isinstance(each, Event)] == [said[0], said[2]]
+    assert "schedule.missed" in heard
+
+
+@pytest.mark.parametrize(
+    ("kinds", "why"),
+    [
+        (("failure", ScheduleMissed), "not for both"),
+        ((str,), "str is no event"),
+        ((Event,), "Event is no event"),
+        ((ListenerFailed,), "would hear of itself"),
+    ],
+)
+def test_what_is_no_event_is_refused(kinds: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        App("shop").listener(*kinds)
+
+
+async def test_a_listener_whose_parameter_does_not_fit_stops_the_start() -> None:
+    app = App("shop")
+
+    @app.listener(ScheduleMissed)
+    async def hear(event: RunEvent) -> None: ...
+
+    @app.listener("failure")
+    async def other(event: ScheduleMissed) -> None: ...
+
+    problems = await start_problems(app)
+    assert list(problems.values()) == [
+        "it is never told of a RunEvent: its listener names others",
+        "it is never told of a ScheduleMissed: its listener names others",
+    ]

@@ -326,9 +326,8 @@ async def test_pools_are_steered_from_code(worker: Worker) -> None:
     assert pools.list() == ("cpu", "images")
     await pools.scale("images", 2)
     await until(lambda: pools.stats()["images"].ready == 2)
-    assert (worker.runtime.pool_states()["images"]["state"], worker.runtime.pool_states()["images"]["size"]) == (
-        "running", 2
-    )  # fmt: skip
+    (images,) = [pool for pool in worker.runtime.pooling.states() if pool.name == "images"]
+    assert (images.state, images.size) == ("running", 2)
 
 
 async def test_a_stop_ends_what_runs_in_children_and_gives_it_back(media: Any, folder: Path) -> None:

@@ -28,6 +28,7 @@ from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.sqlite import SqliteMetricStore
 from workfleet.observe.metrics.store import MetricStore
 from workfleet.pools.options import PoolOptions, RestartPolicy
+from workfleet.ports.metrics import FleetFacts
 from workfleet.settings import LogSettings, MetricsSettings
 from workfleet.testing import Fleet, TestClock
 
@@ -96,15 +97,20 @@ async def test_an_operator_has_the_last_word_on_a_pool(monkeypatch: pytest.Monke
     assert options["own"].memory_bytes is None
 
 
-@pytest.mark.parametrize("left_out", [None, "memory", "event_loop", "store"])
+NAMES = {
+    "memory": "memory", "event_loop": "event-loop", "store": "store", "pools": "pools", "disk": "disk",
+    "database": "database", "queues": "queues", "schedules": "schedules",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("left_out", [None, *NAMES])
 async def test_each_health_indicator_can_be_switched_off(left_out: str | None) -> None:
-    on = {name: name != left_out for name in ("memory", "event_loop", "store")}
+    on = {name: name != left_out for name in NAMES}
     module = HealthModule(**on)  # type: ignore[typeddict-item]
-    async with Fleet(App("shop", modules=[module])) as fleet:
+    async with Fleet(App("shop", modules=[module]), settings={"db": {"host": "nowhere", "name": "shop"}}) as fleet:
         report = await (await fleet.get(Health)).check()
-    names = {"memory": "memory", "event_loop": "event-loop", "store": "store"}
     found = {indicator.name for indicator in report.indicators}
-    assert found == {names[option] for option, is_on in on.items() if is_on}
+    assert found == {NAMES[option] for option, is_on in on.items() if is_on}
 
 
 async def test_the_health_module_s_version_timeout_and_cache() -> None:
@@ -119,21 +125,29 @@ async def test_the_health_module_s_version_timeout_and_cache() -> None:
         assert await health.check() is not first
 
 
-def test_the_metrics_module_s_options_are_those_of_its_loops() -> None:
-    def loops(**said: Any) -> dict[str, dict[str, Any]]:
-        settings = MetricsSettings.model_validate(said)
-        services = metric_services(
-            settings, MetricsRegistry(), MemoryMetricStore(), index=0, clock=TestClock(0), publish=lambda _event: None
-        )
-        return {type(service).__name__: vars(service) for service in services}
+def loops(index: int = 0, tell: Any = None, **said: Any) -> dict[str, dict[str, Any]]:
+    """The loops of metrics with these settings, by class, and what each was given."""
 
+    async def nothing() -> FleetFacts:
+        return FleetFacts()
+
+    services = metric_services(
+        MetricsSettings.model_validate(said), MetricsRegistry(), MemoryMetricStore(), nothing,
+        index=index, clock=TestClock(0), publish=lambda _event: None, tell=tell,
+    )  # fmt: skip
+    return {type(service).__name__: vars(service) for service in services}
+
+
+def test_the_metrics_module_s_options_are_those_of_its_loops() -> None:
     made = loops(
-        collection={"interval": "3s"}, batch_size=7, flush_interval="4s", retention="2d", cleanup_interval="5m"
-    )
+        collection={"interval": "3s", "store_interval": "4m"}, batch_size=7, flush_interval="4s", retention="2d",
+        cleanup_interval="5m",
+    )  # fmt: skip
     assert (made["MetricsFlusher"]["_interval_ms"], made["MetricsFlusher"]["_batch_size"]) == (4_000, 7)
     assert (made["MetricsPruner"]["_max_age_ms"], made["MetricsPruner"]["_interval_ms"]) == (172_800_000, 300_000)
-    assert made["ProcessCollector"]["_interval_ms"] == 3_000
-    assert set(loops(collection={"enabled": False})) == {"MetricsFlusher", "MetricsPruner"}
+    assert made["ProcessCollector"]["_interval_ms"] == made["SystemCollector"]["_interval_ms"] == 3_000
+    assert made["FleetCollector"]["_interval_ms"] == 240_000
+    assert loops(collection={"enabled": False}) == {}
 
 
 @pytest.mark.parametrize(("storage", "kind"), [("sqlite", SqliteMetricStore), ("memory", MemoryMetricStore)])

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from tests.supervision.fakes import Published, SteppingClock
 from workfleet.app.health import StoreProbe
+from workfleet.app.pool_orders import PoolOrders
 from workfleet.app.pulse import WorkerPulse
 from workfleet.clock import SystemClock
-from workfleet.events import WorkerInstructed
-from workfleet.model.fleet import Instruction, ProcessIdentity, WorkerRecord
+from workfleet.errors import UsageError
+from workfleet.events import PoolOrdered, PoolOrderRefused, WorkerInstructed
+from workfleet.model.fleet import Instruction, PoolOrder, ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import JobRecord
+from workfleet.pools.options import PoolOptions
+from workfleet.pools.stats import ChildStats, LastExit, PoolStats
 from workfleet.stores.memory.store import MemoryStore
 from workfleet.testing import FaultyStore
 
@@ -43,6 +49,44 @@ class Exchange:
         self.said.append("wake")
 
 
+class Pools:
+    """Two pools, of which one is at work; notes what it is told."""
+
+    def __init__(self) -> None:
+        self.size, self.said = 2, list[str]()
+
+    def stats(self) -> dict[str, PoolStats]:
+        exit_ = LastExit(pid=4, how="signal SIGKILL", why="it was too large", at_ms=1, peak_bytes=None)
+        child = ChildStats(
+            slot=0, pid=5, state="busy", calls=6, method="resize", started_ms=1, age_ms=7, memory_bytes=8,
+            restarts=1, last_exit=exit_,
+        )  # fmt: skip
+        facts = {
+            "ready": 2,
+            "busy": 1,
+            "queued": 3,
+            "calls": 6,
+            "failures": 1,
+            "restarts": 1,
+            "pids": (5,),
+            "cpu_by": "cgroup",
+        }
+        images = PoolStats(name="images", state="running", size=self.size, children=(child,) * 40, **facts)  # type: ignore[arg-type]
+        return {"images": images}
+
+    def get(self, name: str) -> Any:
+        return SimpleNamespace(options=PoolOptions(name=name, size=2, isolation="thread", cpu_cores=0.5))
+
+    async def scale(self, which: str, size: int) -> None:
+        if size > 100:
+            raise UsageError("too many")
+        self.said.append(f"{which} {size}")
+        self.size = size
+
+    async def recycle(self, which: str) -> None:
+        self.said.append(which)
+
+
 class Beating:
     """A pulse every ten seconds, on a clock that only it moves, or on one that a test sets."""
 
@@ -51,7 +95,7 @@ class Beating:
         clock = hands or self.clock
         self.store = FaultyStore(MemoryStore("test", clock), clock=clock)
         self.record = WorkerRecord(id="w", identity=ProcessIdentity("host", "boot", 1, "1"), queues=("q",))
-        self.exchange, self.published = Exchange(), Published()
+        self.exchange, self.pools, self.published = Exchange(), Pools(), Published()
         self.then: list[Instruction | None] = []
         self.restored: list[list[str]] = []
         self.probe = StoreProbe(clock, lease_ms=30_000)
@@ -62,6 +106,7 @@ class Beating:
             self.probe,
             self.then.append,
             self.restore,
+            PoolOrders(self.pools, self.published.append),  # type: ignore[arg-type]
             poll_ms=10_000,
             clock=clock,
             publish=self.published.append,
@@ -164,6 +209,7 @@ async def test_a_poll_of_minutes_leaves_no_one_without_a_sign_of_life_for_so_lon
         beating.probe,
         beating.then.append,
         beating.restore,
+        PoolOrders(beating.pools, beating.published.append),  # type: ignore[arg-type]
         poll_ms=300_000,
         clock=beating.clock,
         publish=beating.published.append,
@@ -234,3 +280,61 @@ async def test_no_answer_within_the_limit_is_an_error(monkeypatch: pytest.Monkey
     probe = StoreProbe(SystemClock(), lease_ms=30_000)
     assert await probe.examine(asyncio.Event().wait) is None
     assert (probe.error, probe.ok_at_ms, probe.steady) == ("no answer within 0.01 s", None, False)
+
+
+async def test_each_beat_says_how_the_pools_are() -> None:
+    beating = Beating()
+    await beating.store.fleet.register(beating.record)
+    await beating.run(1)
+    ((report,),) = [worker.pools for worker in await beating.store.fleet.workers()]
+    assert (report.name, report.state, report.isolation, report.size) == ("images", "running", "thread", 2)
+    assert (report.ready, report.busy, report.queued, report.calls, report.failures, report.restarts) == (
+        2,
+        1,
+        3,
+        6,
+        1,
+        1,
+    )
+    assert report.cpu == "0.5 cores by cgroup"
+    assert (len(report.children), report.unlisted) == (32, 8), "a record stays small"
+    child = report.children[0]
+    assert (child.slot, child.pid, child.state, child.calls, child.method) == (0, 5, "busy", 6, "resize")
+    assert (child.age_ms, child.memory_bytes, child.cpu_percent, child.restarts) == (7, 8, None, 1)
+    assert child.last_exit == "signal SIGKILL: it was too large"
+
+
+async def test_an_order_is_carried_out_once_and_what_came_of_it_is_told_at_once() -> None:
+    beating = Beating()
+    await beating.store.fleet.register(beating.record)
+    scale, recycle = (
+        PoolOrder(id="1", pool="images", verb="scale", size=5),
+        PoolOrder(id="2", pool="cpu", verb="recycle"),
+    )
+    for order in (scale, recycle):
+        await beating.store.fleet.order("w", order)
+    beating.store.calls.clear()
+    await beating.run(5)
+    assert beating.pools.said == ["images 5", "cpu"]
+    assert beating.store.calls == ["pulse"] * 2
+    (record,) = await beating.store.fleet.workers()
+    assert (record.orders, [pool.size for pool in record.pools]) == ((), [5])
+    assert beating.published == [
+        PoolOrdered(pool="images", order="scale to 5"),
+        PoolOrdered(pool="cpu", order="recycle"),
+    ]
+    # Its sender has had no answer, and says it again.
+    await beating.run(15)
+    await beating.store.fleet.order("w", scale)
+    await beating.run(30)
+    assert beating.pools.said == ["images 5", "cpu"]
+    assert [worker.orders for worker in await beating.store.fleet.workers()] == [()]
+
+
+async def test_an_order_that_cannot_be_carried_out_is_told_and_done_with() -> None:
+    beating = Beating()
+    await beating.store.fleet.register(beating.record)
+    await beating.store.fleet.order("w", PoolOrder(id="1", pool="images", verb="scale", size=101))
+    await beating.run(25)
+    assert beating.published == [PoolOrderRefused(pool="images", order="scale to 101", reason="too many")]
+    assert [worker.orders for worker in await beating.store.fleet.workers()] == [()]

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from tests.cli.conftest import Project
 from tests.cli.test_main import ALL
+from workfleet.model.fleet import ChildReport, PoolReport, WorkerRecord
+from workfleet.ports.stores import Store
+from workfleet.supervision.identity import own_identity
+from workfleet.testing.contracts.harness import pulse
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "running.md"
 APP = """
@@ -42,8 +46,9 @@ def test_every_command_works_as_shown(tmp_path: Path) -> None:
     assert project("enqueue", "emails", "welcome", '{"user_id": 7}', "--id", "welcome-7").code == 0
     assert project("run", "--until-idle").code == 0
     project.in_store(lambda store: store.locks.acquire("lock:ledger:acme", "web:token", 60_000))
+    project.in_store(with_pool)
     shown = commands()
-    assert len(shown) == 36
+    assert len(shown) == 43
     told = {}
     for line in shown:
         name, *arguments = shlex.split(line, comments=True)
@@ -58,6 +63,13 @@ def test_every_command_works_as_shown(tmp_path: Path) -> None:
     )
     assert "welcome-7" in told["workfleet jobs ls --queue emails --text ada@example.com"]
     assert told["workfleet schedules remove report:acme --yes"] == "report:acme is removed\n"
+
+
+async def with_pool(store: Store) -> None:
+    await store.fleet.register(WorkerRecord(id="w", identity=own_identity()))
+    child = ChildReport(slot=0, pid=1, state="ready")
+    images = PoolReport(name="images", state="running", size=1, ready=1, children=(child,))
+    await pulse(store, worker="w", pools=(images,))
 
 
 def test_the_verbs_of_the_document_are_those_of_the_command_line() -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import workfleet.testing
-from workfleet.testing import Fleet
+from workfleet.testing import Fleet, PoolDouble
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "testing.md").read_text("utf-8")
@@ -31,7 +31,7 @@ def test_the_project_and_all_its_tests_pass(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     count = sum(block.count("async def test_") for block in tests)
-    assert count == 10
+    assert count == 11
     assert re.search(rf"^{count} passed", done.stdout, flags=re.MULTILINE), done.stdout + done.stderr
 
 
@@ -49,17 +49,37 @@ def test_the_test_of_a_store_passes(tmp_path: Path) -> None:
 
 
 def test_every_name_of_the_table_is_there() -> None:
-    names = re.findall(r"^\| `(\w+)", DOCUMENT, flags=re.MULTILINE)
+    names = re.findall(r"^\| `(\w+)", DOCUMENT.replace(_of_doubles(), ""), flags=re.MULTILINE)
     assert len(names) == 12
     for name in names:
         known = hasattr(Fleet, name) or name in Fleet.__init__.__annotations__ or name in vars(Fleet(_app()))
         assert known, name
 
 
+def test_the_table_of_doubles_is_what_they_offer() -> None:
+    rows = re.findall(r"^\| ([^|]*) \|", _of_doubles(), flags=re.MULTILINE)
+    names = {name for row in rows for name in re.findall(r"`(\w+)", row)}
+    inner = {"name", "options", "call", "stream", "run", "aclose", "stats"}
+    there = {name for name in dir(PoolDouble("p", _nothing)) if not name.startswith("_")}
+    assert names == there - inner
+    assert inner <= there
+
+
 def test_everything_that_is_offered_is_mentioned() -> None:
     public = {name for name in vars(Fleet) if not name.startswith("_")} - {"session", "clock"}
     assert public <= set(re.findall(r"`(\w+)", DOCUMENT)) | set(re.findall(r"fleet\.(\w+)", DOCUMENT))
     assert {"Fleet", "job", "said"} <= set(workfleet.testing.__all__)
+
+
+def _of_doubles() -> str:
+    """The table of what a pool's double offers."""
+    found = re.search(r"^\| of a double .*?(?=^$)", DOCUMENT, flags=re.MULTILINE | re.DOTALL)
+    assert found
+    return found[0]
+
+
+async def _nothing() -> object:
+    return None
 
 
 def _app() -> workfleet.App:

@@ -285,6 +285,7 @@ def test_json(place: Path, ask: Ask) -> None:
         "check": "ready",
         "ok": False,
         "reason": "the fleet is draining",
+        "notes": [],
         "app": "shop",
         "state": "draining",
         "age_ms": 1000,

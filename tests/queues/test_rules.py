@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
 
 from tests.queues.rig import Rig, until
-from workfleet.errors import RemoteError
-from workfleet.events import BackoffFailed, JobClaimed
+from workfleet.errors import PoolBusy, RemoteError
+from workfleet.events import BackoffFailed, JobClaimed, JobSettled
 from workfleet.model.jobs import JobState
 from workfleet.model.outcome import RunPolicy
 from workfleet.model.policy import fixed, own_backoff
@@ -143,3 +144,35 @@ async def test_a_job_that_expires_later_runs(rig: Rig) -> None:
     async with rig:
         record = await rig.finished(await rig.enqueue("runs", expires_after_ms=60_000))
     assert (record.state, record.result) == (JobState.COMPLETED, b"1")
+
+
+async def test_a_pool_without_room_puts_the_job_off_and_counts_no_attempt(rig: Rig) -> None:
+    ran: list[int] = []
+
+    async def resizes(job: Any) -> int:
+        ran.append(job.attempt)
+        if len(ran) < 5:
+            raise PoolBusy("images", 100, 20)
+        return len(ran)
+
+    rig.on(resizes, policy=RunPolicy(attempts=2, backoff=fixed("1h")))
+    async with rig:
+        record = await rig.finished(await rig.enqueue("resizes"))
+    assert ran == [1] * 5
+    assert (record.state, record.attempts_made, record.result) == (JobState.COMPLETED, 1, b"5")
+    first = record.history[0]
+    assert (first.outcome, first.failure and first.failure.code) == ("snoozed", "pool_busy")
+    assert [event.outcome for event in rig.told(JobSettled)] == ["snoozed"] * 4 + ["completed"]
+    waits = [later.started_ms - earlier.ended_ms for earlier, later in itertools.pairwise(record.history)]
+    assert min(waits) >= 20
+
+
+async def test_a_rule_that_names_it_makes_a_busy_pool_an_attempt(rig: Rig) -> None:
+    async def resizes(job: Any) -> None:
+        raise PoolBusy("images", 100, 1)
+
+    rules: dict[str, Any] = {"workfleet.errors.PoolBusy": None}
+    rig.on(resizes, policy=RunPolicy(attempts=3, backoff=fixed("1ms"), rules=rules))
+    async with rig:
+        record = await rig.finished(await rig.enqueue("resizes"))
+    assert (record.state, record.attempts_made, record.outcome) == (JobState.FAILED, 1, "failed")

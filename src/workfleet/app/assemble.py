@@ -13,6 +13,7 @@ from workfleet.observe.metrics.registry import MetricsRegistry
 from .builtins import Basis, BuiltIns, ready_values
 from .graph import build_graph, check_providers, provided_types
 from .hooks import check_hooks
+from .indicators import check_indicators
 from .listeners import check_listeners
 from .sections import section_provider
 
@@ -30,6 +31,7 @@ def container_of(basis: Basis, registry: MetricsRegistry, pools: Sequence[Provid
         providers.append(_replacing(basis.replaced))
     container = build_graph(providers, values, composition.registry.classes)
     problems = check_hooks(composition.modules, container) + check_listeners(composition.modules, container)
+    problems += check_indicators(composition.modules, container)
     if problems:
         raise ConfigError(problems)
     return container

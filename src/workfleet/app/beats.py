@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from msgspec import structs, to_builtins
+
+from workfleet.model.fleet import PoolReport
 from workfleet.supervision.control import Beat
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Beats:
         """The worker as it is now."""
         runtime = self._runtime
         totals, probe = runtime.exchange.totals, runtime.probe
-        pools = runtime.pool_states()
+        pools, report = runtime.pooling.states(), runtime.readiness.report
         return Beat(
             active=runtime.exchange.active,
             completed=totals["completed"],
@@ -38,6 +41,12 @@ class Beats:
             loop_lag_ms=round(runtime.sampler.max_ms),
             store_ok_ms=probe.ok_at_ms,
             store_error=probe.error,
-            unready=tuple(f"pool {name} has failed" for name, state in pools.items() if state["state"] == "failed"),
-            pools=pools,
+            unready=runtime.readiness.unready,
+            pools={pool.name: _whole(pool) for pool in pools},
+            details={} if report is None else {"health": to_builtins(report)},
         )
+
+
+def _whole(pool: PoolReport) -> dict[str, Any]:
+    """With what is as usual, too: whoever reads it need not know what that is."""
+    return {**structs.asdict(pool), "children": [structs.asdict(child) for child in pool.children]}

@@ -24,15 +24,17 @@ from workfleet.queues.queues import Queues
 from workfleet.schedules.schedules import Schedules
 from workfleet.seednames import SchedulerQueueService, SchedulerService
 from workfleet.settings.core import Settings
-from workfleet.settings.sections import HealthSettings, LockSettings, MetricsSettings
+from workfleet.settings.health import HealthSettings
+from workfleet.settings.sections import LockSettings, MetricsSettings
 from workfleet.supervision.board import Board
 
 from .client import Client, Session
 from .composition import Composition
 from .guarding import GuardMaker
-from .health import health_of
+from .health import StoreProbe, health_of
 from .locking import LockPlace, check_factory, make_locks
-from .metrics import open_metric_store
+from .metrics import metrics_place, open_metric_store
+from .policies import milliseconds
 
 OpenStore = Callable[..., Awaitable[Store]]
 
@@ -83,7 +85,8 @@ class BuiltIns(Provider):
         self._basis = basis
         for make in (
             self.lazy_store, self.store, self.session, self.guard_maker, self.client, self.jobs, self.queues,
-            self.schedules, self.lock_place, self.locks, self.metric_store, self.metrics, self.lag_sampler, self.health,
+            self.schedules, self.lock_place, self.locks, self.metric_store, self.metrics, self.lag_sampler,
+            self.store_probe, self.health,
             self.logger, self.scheduler_service, self.queue_service,
         ):  # fmt: skip
             self.provide(make)
@@ -108,7 +111,11 @@ class BuiltIns(Provider):
             queues=composition.registry.queues.by_name,
         )
 
-    def guard_maker(self, locks: Locks, store: Store, metrics: MetricsRegistry, clock: Clock, bus: Bus) -> GuardMaker:
+    def guard_maker(
+        self, locks: Locks, store: Store, registry: MetricsRegistry, settings: MetricsSettings, clock: Clock, bus: Bus
+    ) -> GuardMaker:
+        wanted = settings.collection
+        metrics = registry if wanted.enabled and wanted.custom else MetricsRegistry(max_series=1)
         return GuardMaker(locks, store, metrics, clock, bus)
 
     def client(self, session: Session, locks: Locks) -> Client:
@@ -142,21 +149,27 @@ class BuiltIns(Provider):
         await locks.close()
 
     async def metric_store(self, settings: MetricsSettings) -> AsyncIterator[MetricStore]:
-        store = await open_metric_store(self._basis.composition, settings, self._basis.bus.publish)
+        composition = self._basis.composition
+        place = metrics_place(composition.loaded, settings, composition.app.name)
+        store = await open_metric_store(place, self._basis.bus.publish)
         yield store
         await store.close()
 
-    def metrics(self, registry: MetricsRegistry, store: MetricStore) -> Metrics:
-        return Metrics(registry, store, self._basis.clock)
+    def metrics(self, registry: MetricsRegistry, store: MetricStore, settings: MetricsSettings) -> Metrics:
+        wanted = settings.collection
+        return Metrics(registry, store, self._basis.clock, custom=wanted.enabled and wanted.custom)
 
     def lag_sampler(self) -> LoopLagSampler:
         return LoopLagSampler(self._basis.clock, interval_ms=250)
 
+    def store_probe(self) -> StoreProbe:
+        return StoreProbe(self._basis.clock, lease_ms=milliseconds(self._basis.composition.core.lease))
+
     async def health(
-        self, settings: HealthSettings, session: Session, sampler: LoopLagSampler
+        self, settings: HealthSettings, session: Session, sampler: LoopLagSampler, probe: StoreProbe
     ) -> AsyncIterator[Health]:
         basis = self._basis
-        health = health_of(basis.composition, settings, session, sampler, basis.clock, basis.bus.publish)
+        health = health_of(basis.composition, settings, session, sampler, probe, basis.clock, basis.bus.publish)
         yield health
         await health.close()
 

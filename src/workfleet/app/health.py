@@ -1,4 +1,4 @@
-"""The health of a worker: which indicators it has, and the claim round trip that proves the store."""
+"""The health of a process: what every process looks at, and the claim round trip that proves the store."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from workfleet.health.lag import LoopLagIndicator, LoopLagSampler
 from workfleet.health.memory import MemoryIndicator
 from workfleet.health.process import OwnProcess, host_memory_bytes
 from workfleet.health.service import Health
-from workfleet.health.store import StoreIndicator
+from workfleet.health.store import StoreIndicator, Trip
 from workfleet.ids import new_id, new_token
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import Outcome
+from workfleet.observe.logs.redaction import Redactor
 from workfleet.ports.clock import Clock
 from workfleet.ports.pulse import PulseRequest
 from workfleet.ports.stores import ClaimRequest, Want
-from workfleet.settings.sections import HealthSettings
+from workfleet.settings.health import HealthSettings
 
 from .client import Session
 from .composition import Composition
@@ -56,29 +57,66 @@ def health_of(
     settings: HealthSettings,
     session: Session,
     sampler: LoopLagSampler,
+    probe: StoreProbe,
     clock: Clock,
     publish: Callable[[Event], None],
 ) -> Health:
-    """Health with the indicators that the settings ask for. User code adds its own with `Health.add`."""
-    indicators: list[Indicator] = []
-    if settings.store:
-
-        async def round_trip() -> None:
-            await (await session.store()).pulse(pulse_request(composition.app.name, clock))
-
-        indicators.append(StoreIndicator(round_trip, clock))
-    if settings.event_loop:
-        indicators.append(LoopLagIndicator(sampler))
-    if settings.memory:
-        indicators.append(MemoryIndicator(OwnProcess().read, host_memory_bytes()))
+    """Health with the indicators that every process has, as far as the settings want them. A worker adds its own
+    (`indicators.py`), and user code with `Health.add`."""
     return Health(
-        indicators,
+        _indicators(composition, settings, session, sampler, probe, clock),
         clock,
         publish,
         version=settings.version or composition.release,
         timeout_ms=milliseconds(settings.timeout),
         cache_ttl_ms=milliseconds(settings.cache_ttl),
+        clean=Redactor().text,
     )
+
+
+def _indicators(
+    composition: Composition,
+    settings: HealthSettings,
+    session: Session,
+    sampler: LoopLagSampler,
+    probe: StoreProbe,
+    clock: Clock,
+) -> list[Indicator]:
+    limits, indicators = settings.thresholds, list[Indicator]()
+    if settings.store:
+
+        async def round_trip() -> None:
+            await (await session.store()).pulse(pulse_request(composition.app.name, clock))
+
+        indicators.append(
+            StoreIndicator(
+                round_trip,
+                clock,
+                last=lambda: probe.last,
+                degraded_from_ms=limits.store_degraded.ms,
+                unhealthy_from_ms=limits.store_unhealthy.ms,
+            )
+        )
+    if settings.event_loop:
+        indicators.append(
+            LoopLagIndicator(
+                sampler,
+                degraded_from_ms=limits.event_loop_degraded.ms,
+                unhealthy_from_ms=limits.event_loop_unhealthy.ms,
+                critical="event_loop" in settings.critical,
+            )
+        )
+    if settings.memory:
+        indicators.append(
+            MemoryIndicator(
+                OwnProcess().read,
+                host_memory_bytes(),
+                degraded_from=limits.memory_degraded,
+                unhealthy_from=limits.memory_unhealthy,
+                critical="memory" in settings.critical,
+            )
+        )
+    return indicators
 
 
 class StoreProbe:
@@ -90,6 +128,8 @@ class StoreProbe:
         self.ok_at_ms: int | None = None
         """When it last worked, in milliseconds of the monotonic clock."""
         self.error: str | None = None
+        self.last: Trip | None = None
+        """The last one, whether it worked or not."""
         self._well_since = float("-inf")
         self._ill_since: float | None = None
 
@@ -109,8 +149,11 @@ class StoreProbe:
                 answer = await call()
         except (StoreUnavailable, TimeoutError) as error:
             self.error = str(error) or f"no answer within {_PROBE_LIMIT_S:g} s"
+            now = self._clock.monotonic()
+            self.last = Trip(now, (now - asked) * 1000, self.error)
             return None
         now = self._clock.monotonic()
+        self.last = Trip(now, (now - asked) * 1000)
         self.error, self.ok_at_ms = None, int(now * 1000)
         self._ill_since = None
         if now - ill_since > self._outage_s:

@@ -28,6 +28,7 @@ from workfleet.stores.open import open_store
 
 from .assemble import container_of
 from .builtins import Basis
+from .child_metrics import Address, MetricsOutbox
 from .composition import Composition, composition_of
 from .definitions import schedules_queue
 from .graph import POOLS
@@ -38,9 +39,11 @@ HANDLER_METHOD = "workfleet_handler"
 
 
 @asynccontextmanager
-async def worker_object(locator: str, config: Mapping[str, Any], module: str, qualname: str) -> AsyncIterator[object]:
-    """The object of a `@process` class, its constructor's arguments injected."""
-    async with _graph(locator, config) as (composition, container):
+async def worker_object(
+    locator: str, config: Mapping[str, Any], measured: Address | None, module: str, qualname: str
+) -> AsyncIterator[object]:
+    """The object of a `@process` class, its constructor's arguments injected. What it measures goes to `measured`."""
+    async with _graph(locator, config, measured) as (composition, container):
         cls = _class(module, qualname)
         served = await container.get(cls)
         runner = ChildHandlers(composition, container)
@@ -54,23 +57,29 @@ async def worker_object(locator: str, config: Mapping[str, Any], module: str, qu
 
 
 @asynccontextmanager
-async def handlers(locator: str, config: Mapping[str, Any]) -> AsyncIterator[ChildHandlers]:
+async def handlers(locator: str, config: Mapping[str, Any], measured: Address | None) -> AsyncIterator[ChildHandlers]:
     """The application's handlers and scheduled functions, to be run by their code's place."""
-    async with _graph(locator, config) as (composition, container):
+    async with _graph(locator, config, measured) as (composition, container):
         yield ChildHandlers(composition, container)
 
 
 @asynccontextmanager
-async def _graph(locator: str, config: Mapping[str, Any]) -> AsyncIterator[tuple[Composition, AsyncContainer]]:
+async def _graph(
+    locator: str, config: Mapping[str, Any], measured: Address | None
+) -> AsyncIterator[tuple[Composition, AsyncContainer]]:
     composition = composition_of(locator, config)
     log = composition.loaded.section("log", LogSettings)
     configure_logging(LogOptions(format=log.format, level=log.level, levels=dict(log.levels)))
     basis = Basis(composition, SystemClock(), Bus(), "pool child", open_store)
-    container = container_of(basis, MetricsRegistry(), _no_pools(composition))
+    registry = MetricsRegistry()
+    container = container_of(basis, registry, _no_pools(composition))
+    outbox = None if measured is None else MetricsOutbox(registry, measured)
     try:
         yield composition, container
     finally:
         await container.close()
+        if outbox is not None:
+            outbox.close()
 
 
 class ChildHandlers:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from dishka import AsyncContainer
 
@@ -58,15 +58,17 @@ class ListenerLine:
         self.name = f"listener {listener.where}"
         self._listener, self._container, self._threads, self._publish = listener, container, threads, publish
         hints = read_hints(listener.fn, method=False).injected
-        self._takes_event = [name for name, hint in hints.items() if hint is RunEvent]
-        self._injected = {name: split_hint(hint) for name, hint in hints.items() if hint is not RunEvent}
-        self._waiting: deque[RunEvent] = deque()
+        self._takes_event = [name for name, hint in hints.items() if _is_event(hint)]
+        self._injected = {name: split_hint(hint) for name, hint in hints.items() if not _is_event(hint)}
+        self._waiting: deque[RunEvent | Event] = deque()
         self._something = asyncio.Event()
         self._telling = asyncio.Lock()
         self._hanging: asyncio.Task[BaseException | None] | None = None
         self._dropped = 0
 
     def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        if kind in self._listener.events:
+            return self._queue
         heard = _HEARD.get(kind)
         if heard is None or heard[0].isdisjoint(self._listener.kinds):
             return None
@@ -98,15 +100,17 @@ class ListenerLine:
 
     def _hear(self, read: Callable[[Any], RunEvent | None], event: Event) -> None:
         said = read(event)
-        if said is None or said.kind not in self._listener.kinds:
-            return
+        if said is not None and said.kind in self._listener.kinds:
+            self._queue(said)
+
+    def _queue(self, said: RunEvent | Event) -> None:
         if len(self._waiting) >= _LIMIT:
             self._dropped += 1
             return
         self._waiting.append(said)
         self._something.set()
 
-    async def _tell(self, event: RunEvent) -> None:
+    async def _tell(self, event: RunEvent | Event) -> None:
         if self._hanging is not None and not self._hanging.done():
             self._dropped += 1
             return
@@ -122,16 +126,16 @@ class ListenerLine:
         if task.done():
             error = asyncio.CancelledError() if task.cancelled() else task.result()
             if error is not None:
-                self._failed(event.kind, shown(error))
+                self._failed(_word(event), shown(error))
             return
         # Once only: a thread cannot be ended, and a second time would let go of it while it goes on.
         task.cancel()
         await asyncio.wait({task}, timeout=_GRACE_S)
         self._hanging = None if task.done() else task
         left = "" if task.done() else "; it goes on, and is told of nothing until it returns"
-        self._failed(event.kind, f"it took longer than its {self._listener.timeout_ms} ms{left}")
+        self._failed(_word(event), f"it took longer than its {self._listener.timeout_ms} ms{left}")
 
-    async def _call(self, event: RunEvent) -> BaseException | None:
+    async def _call(self, event: RunEvent | Event) -> BaseException | None:
         """What it raised, if anything. As a value: `SystemExit` raised in a task would end the loop."""
         arguments: dict[str, Any] = dict.fromkeys(self._takes_event, event)
         try:
@@ -168,8 +172,33 @@ def _faults(listener: Listener, container: AsyncContainer) -> list[Problem]:
         return list(error.problems)
     if hints.job_parameter is not None or JobContext in hints.injected.values():
         return [Problem(listener.where, "a listener has no job: take `event: RunEvent`, which says what it was")]
-    injected = {name: hint for name, hint in hints.injected.items() if hint is not RunEvent}
+    wrong = [hint for hint in hints.injected.values() if _is_event(hint) and not _is_told(listener, hint)]
+    if wrong:
+        return [Problem(listener.where, f"it is never told of a {_shown(wrong[0])}: its listener names others")]
+    injected = {name: hint for name, hint in hints.injected.items() if not _is_event(hint)}
     return check_parameters(container, Code(listener.fn, None, listener.fn.__name__), injected)
+
+
+def _is_event(hint: Any) -> bool:
+    """Whether a parameter takes what happened: a `RunEvent`, a class of events, or one of several (`A | B`)."""
+    parts = get_args(hint) or (hint,)
+    return all(isinstance(part, type) and (part is RunEvent or issubclass(part, Event)) for part in parts)
+
+
+def _is_told(listener: Listener, hint: Any) -> bool:
+    """Whether all that it is told of fits a parameter."""
+    parts = get_args(hint) or (hint,)
+    if listener.kinds:
+        return RunEvent in parts
+    return all(issubclass(each, parts) for each in listener.events)
+
+
+def _shown(hint: Any) -> str:
+    return " | ".join(part.__qualname__ for part in get_args(hint) or (hint,))
+
+
+def _word(event: RunEvent | Event) -> str:
+    return event.kind if isinstance(event, RunEvent) else event.wire_name
 
 
 def _began(event: JobClaimed) -> RunEvent | None:

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, cast
 
-import msgspec
 from dishka import AsyncContainer, FromComponent, Provider, Scope
 
 from workfleet.errors import ConfigError, PayloadRejected, Problem
 from workfleet.model.declared import guards_of
+from workfleet.model.fleet import PoolReport
 from workfleet.model.jobtypes import Job
-from workfleet.model.policy import Backoff
+from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.observe.trace import remote_span
 from workfleet.payloads.hints import result_hint
-from workfleet.pools.cpus import auto_size
 from workfleet.pools.marks import ProcessOptions, public_methods
-from workfleet.pools.options import ChildSpec, PoolOptions, RestartPolicy, merged
+from workfleet.pools.options import ChildSpec, PoolOptions
 from workfleet.pools.pool import ProcessPool
 from workfleet.pools.proxy import Middleware
+from workfleet.pools.reading import layered
 from workfleet.pools.registry import Pools, PoolSetup
 from workfleet.ports.guards import Call
-from workfleet.settings.sections import PoolsSettings
+from workfleet.settings.pools import PoolsSettings
+from workfleet.settings.sections import MetricsSettings
 
 from .builtins import Basis
+from .child_metrics import Address, MetricsInbox
 from .compile import Invoke, around
 from .graph import POOLS
 from .guarding import GuardMaker
 from .in_child import HANDLER_METHOD, facts_of
-from .policies import milliseconds
+from .pool_orders import reports_of
+from .pool_recipes import recipe_of
 from .registry import Code
 
 CPU = "cpu"
@@ -44,7 +49,10 @@ class Pooling:
         self._basis, self._locator, self._config, self._processes = basis, locator, dict(config), processes
         self._marks = dict(basis.composition.registry.processes)
         self._pools: Pools | None = None
+        self._container: AsyncContainer | None = None
         self._settings: PoolsSettings | None = None
+        self._measured: Address | None = None
+        """Where children tell what they have measured."""
 
     def providers(self) -> tuple[Provider, Provider]:
         """Of `Pools`, and of every `Pool[W]`."""
@@ -56,6 +64,7 @@ class Pooling:
 
     async def start(self, container: AsyncContainer) -> None:
         """Make the pools; each starts its children when it is first used."""
+        self._container = container
         await container.get(Pools)
 
     async def invocation(self, code: Code, pool: Any) -> Invoke:
@@ -70,26 +79,49 @@ class Pooling:
 
         return invoke
 
-    def states(self) -> dict[str, dict[str, Any]]:
-        """Each started pool's state and counts by name."""
-        if self._pools is None:
-            return {}
-        stats = self._pools.stats().values()
-        return {each.name: msgspec.to_builtins(each) for each in stats if each.state != "new"}
+    def states(self) -> tuple[PoolReport, ...]:
+        """The pools that were started, as they are now."""
+        reports = () if self._pools is None else reports_of(self._pools)
+        return tuple(report for report in reports if report.state != "new")
 
-    async def _make_pools(self, settings: PoolsSettings, guards: GuardMaker) -> AsyncIterator[Pools]:
+    async def _make_pools(
+        self, settings: PoolsSettings, guards: GuardMaker, registry: MetricsRegistry, metrics: MetricsSettings
+    ) -> AsyncIterator[Pools]:
         self._settings = settings
-        pools = Pools(
-            lambda cls, options: self._setup(cls, options, guards),
-            clock=self._basis.clock,
-            publish=self._basis.bus.publish,
-        )
-        pools.add(self._child("handlers"), self._options(CPU, {}))
-        for cls in self._marks:
-            pools.declare(cls)
-        self._pools = pools
-        yield pools
-        await pools.aclose(_STOP_MS)
+        inbox = MetricsInbox(registry) if metrics.collection.enabled and metrics.collection.custom else None
+        self._measured = inbox.address if inbox else None
+        try:
+            pools = Pools(
+                lambda cls, options: self._setup(cls, options, guards),
+                clock=self._basis.clock,
+                publish=self._basis.bus.publish,
+                trace=remote_span,
+            )
+            self._declare(pools)
+            self._pools = pools
+            yield pools
+            await pools.aclose(_STOP_MS)
+        finally:
+            if inbox is not None:
+                inbox.close()
+
+    def _declare(self, pools: Pools) -> None:
+        """Every pool of the application. Raises `ConfigError` with what is wrong with any of them."""
+        problems: list[Problem] = []
+        for declare in (partial(self._add_cpu, pools), *(partial(pools.declare, cls) for cls in self._marks)):
+            try:
+                declare()
+            except ConfigError as error:
+                problems += [problem for problem in error.problems if problem not in problems]
+        if problems:
+            raise ConfigError(problems)
+
+    def _add_cpu(self, pools: Pools) -> None:
+        # Of processes whatever the others are: that is what its handlers want of it.
+        options = self._options(CPU, {"isolation": "process"})
+        if options.isolation != "process":
+            raise ConfigError(Problem(f"pool {CPU}: isolation", "it is always of processes", options.isolation))
+        pools.add(self._child("handlers"), options)
 
     def _proxy_of(self, cls: type[Any]) -> Callable[..., Awaitable[Any]]:
         async def proxy(pools: Any) -> Any:
@@ -103,18 +135,24 @@ class Pooling:
         if mark is None:
             name = f"{cls.__module__}.{cls.__qualname__}"
             raise ConfigError(Problem(name, "no module lists this class under its jobs, or it has no @process"))
-        written: ProcessOptions = {**mark.options, **options}
+        pool_options, middleware = self._options(mark.name, mark.options, options), guarding(cls, guards)
+        if pool_options.isolation != "process":
+            assert self._container is not None
+            here = ChildSpec(f"{cls.__module__}:{cls.__qualname__}")
+            return PoolSetup(here, pool_options, middleware, recipe_of(cls, self._container))
         child = self._child("worker_object", cls.__module__, cls.__qualname__) if self._locator else ChildSpec.of(cls)
-        return PoolSetup(child, self._options(mark.name, written), guarding(cls, guards))
+        return PoolSetup(child, pool_options, middleware)
 
     def _child(self, factory: str, *arguments: str) -> ChildSpec:
-        return ChildSpec(f"workfleet.app.in_child:{factory}", (self._locator, self._config, *arguments))
+        return ChildSpec(f"workfleet.app.in_child:{factory}", (self._locator, self._config, self._measured, *arguments))
 
-    def _options(self, name: str, written: Mapping[str, Any]) -> PoolOptions:
+    def _options(self, name: str, *written: ProcessOptions) -> PoolOptions:
+        """What the settings give to every pool, then what the code says of this one, then what the operator does."""
         assert self._settings is not None
         override = self._settings.overrides.get(name)
-        said = {} if override is None else {field: getattr(override, field) for field in override.model_fields_set}
-        return merged(_defaults(self._settings, self._processes), name, {**written, **said}, processes=self._processes)  # type: ignore[typeddict-item]
+        operator = {} if override is None else override.given()
+        layers = (cast(ProcessOptions, self._settings.inherited()), *written, cast(ProcessOptions, operator))
+        return layered(PoolOptions(name=name, size=1), name, layers, processes=self._processes)
 
     def _named(self, code: Code, pool: Any) -> ProcessPool:
         assert self._pools is not None
@@ -126,7 +164,9 @@ class Pooling:
         if name not in self._pools.list():
             known = ", ".join(self._pools.list())
             raise ConfigError(Problem(code.where, f"pool={name!r}: there is no such pool. Pools: {known}"))
-        return self._pools.get(name)
+        found = self._pools.get(name)
+        check_runs_handlers(code, found.options)
+        return found
 
 
 class _Listener:
@@ -142,6 +182,14 @@ class _Listener:
         _ = self._job.progress(value)  # sent without being awaited; a stale claim ends the run by itself
 
 
+def check_runs_handlers(code: Code, options: PoolOptions) -> None:
+    """Raises `ConfigError` for a pool without processes: what a timeout or a stop gives back must not run on."""
+    if options.isolation != "process":
+        problem = f"pool={options.name!r} has isolation={options.isolation!r}, and handlers run in pools of processes"
+        here = "without pool= a plain function runs in a thread of the worker, an async one on its loop"
+        raise ConfigError(Problem(code.where, f"{problem}: {here}"))
+
+
 def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:
     """The guards of a pool's methods: they act in the parent, around the call."""
 
@@ -154,7 +202,7 @@ def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:
         label = f"{cls.__name__}.{name}"
         parameters = list(signature.parameters)[1:]
         try:
-            made = guards(specs, f"{cls.__module__}.{label}", parameters, result_hint(marked.fn))
+            made = guards.of_method(specs, f"{cls.__module__}.{label}", parameters, result_hint(marked.fn))
         except (PayloadRejected, ValueError) as error:
             raise ConfigError(Problem(f"{cls.__module__}.{label}", str(error))) from None
 
@@ -167,28 +215,3 @@ def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:
         return guarded
 
     return around_method
-
-
-def _defaults(settings: PoolsSettings, processes: int) -> PoolOptions:
-    policy, backoff = settings.restart_policy, settings.restart_policy.backoff
-    return PoolOptions(
-        name="",
-        size=auto_size(processes),
-        memory_bytes=settings.memory,
-        call_timeout_ms=None if settings.call_timeout is None else milliseconds(settings.call_timeout),
-        startup_timeout_ms=milliseconds(settings.startup_timeout),
-        graceful_timeout_ms=milliseconds(settings.graceful_timeout),
-        queue_limit=settings.max_queue,
-        health_interval_ms=milliseconds(settings.health_check.interval),
-        health_timeout_ms=milliseconds(settings.health_check.timeout),
-        sweep_interval_ms=milliseconds(settings.sweep_interval),
-        restart=RestartPolicy(
-            enabled=policy.enabled,
-            max_restarts=policy.max_restarts,
-            window_ms=milliseconds(policy.window),
-            delay_ms=milliseconds(policy.delay),
-            backoff=Backoff(
-                "exponential", milliseconds(backoff.initial), milliseconds(backoff.max), "full", backoff.factor
-            ),
-        ),
-    )

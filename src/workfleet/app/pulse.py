@@ -19,6 +19,7 @@ from workfleet.queues.exchange import Exchange
 
 from .health import StoreProbe, pulse_request
 from .orders import Orders
+from .pool_orders import PoolOrders
 
 SELDOM = 6
 """Polls after which somebody looks all the same who is woken by pulses: they may fail for a while."""
@@ -28,7 +29,8 @@ _LONGEST_S, _AGAIN_S = 10.0, 1.0
 class WorkerPulse:
     """A Service. A record that somebody deleted while we live is registered again. `probe` is told how the store is:
     while it is ill, the pulse is taken every second. `then` hears what an operator says (see `Orders`). `restore` is
-    called where no worker at all is registered any more: the store has lost everything."""
+    called where no worker at all is registered any more: the store has lost everything. What `pools` is ordered is
+    carried out, and how they are then is told at once."""
 
     name = "pulse"
 
@@ -40,6 +42,7 @@ class WorkerPulse:
         probe: StoreProbe,
         then: Callable[[Instruction | None], None],
         restore: Callable[[], Awaitable[None]],
+        pools: PoolOrders,
         *,
         poll_ms: int,
         clock: Clock,
@@ -47,7 +50,7 @@ class WorkerPulse:
     ) -> None:
         self._store, self._record, self._exchange, self._probe = store, record, exchange, probe
         self._orders = Orders(record.id, exchange, then, publish)
-        self._restore = restore
+        self._restore, self._pools = restore, pools
         self._every_s, self._clock = min(poll_ms / 1000, _LONGEST_S), clock
 
     async def serve(self) -> None:
@@ -70,7 +73,11 @@ class WorkerPulse:
                 await self._store.fleet.register(self._record)
             except StoreUnavailable:
                 return  # the next pulse finds no record again
-        self._orders.hear(None if pulse.worker is None else pulse.worker.instruction)
+            self._orders.hear(None)
+            return
+        self._orders.hear(pulse.worker.instruction)
+        if await self._pools.hear(pulse.worker.orders):
+            await self._probe.examine(self._take)
 
     async def _take(self) -> Pulse:
         # What is due before the next pulse has come back is news now: whoever looks then knows when.
@@ -78,6 +85,8 @@ class WorkerPulse:
             pulse_request(self._store.app, self._clock),
             worker=self._record.id,
             active=self._exchange.active,
+            pools=self._pools.reports(),
+            obeyed=self._pools.obeyed,
             queues=self._record.queues,
             within_ms=int(self._every_s * 2_000),
         )

@@ -6,7 +6,6 @@ It owns the services and implements none. Whatever fails while it starts, what w
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from dishka import AsyncContainer
 
@@ -14,6 +13,7 @@ from workfleet.bus import Bus
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Declared, SettingIgnored, WorkerDraining, WorkerReady, WorkerStarting, WorkerStopped
 from workfleet.health.lag import LoopLagSampler
+from workfleet.health.service import Health
 from workfleet.model.fleet import WorkerRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.modules.module import Module
@@ -21,6 +21,7 @@ from workfleet.observe.logs.context import bind_job
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.store import MetricStore
+from workfleet.pools.registry import Pools
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
 from workfleet.queues.canceller import Canceller
@@ -32,6 +33,7 @@ from workfleet.queues.renewal import Renewal
 from workfleet.queues.runner import Runner
 from workfleet.schedules.process_local import ProcessLocalScheduler
 from workfleet.schedules.scheduler import Scheduler, anchored
+from workfleet.settings.health import HealthSettings
 from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
 from workfleet.stores.open import is_redis
 from workfleet.supervision.board import Board
@@ -47,17 +49,22 @@ from .client import Session
 from .compile import Compiler
 from .composition import Composition
 from .definitions import Definition
+from .fleet_facts import FleetFactsReader
 from .graph import close_graph
 from .guarding import GuardMaker
 from .handlers import build_handlers, define_all, unknown_policy
 from .health import StoreProbe
 from .hooks import call_hooks, end_hooks, module_services
+from .indicators import add_indicators
 from .locking import LockPlace
 from .metrics import metric_services
 from .policies import milliseconds
+from .pool_metrics import pool_metrics
+from .pool_orders import PoolOrders
 from .pooling import Pooling
 from .progress import LoopProgress, NoBoard
 from .pulse import SELDOM, WorkerPulse
+from .readiness import Readiness
 from .restore import restore
 from .runtime_options import RuntimeOptions
 from .threads import HandlerThreads
@@ -75,6 +82,7 @@ class Runtime:
         self.bus: Bus = basis.bus
         self.composition: Composition = basis.composition
         self.registry = MetricsRegistry()
+        self.recorder = MetricsRecorder(self.registry)
         self.board: Board | NoBoard = basis.board or NoBoard()
         self.threads = HandlerThreads()
         self.problems: list[str] = []
@@ -98,7 +106,6 @@ class Runtime:
 
     async def _start(self) -> None:
         composition, publish = self.composition, self.bus.publish
-        self.bus.subscribe(MetricsRecorder(self.registry))
         compiler = await self._assemble()
         self.options.configure_logs(await self.container.get(LogSettings))
         for warning in composition.loaded.warnings:
@@ -133,7 +140,11 @@ class Runtime:
             self.basis, locator=options.locator, config=options.config, processes=options.processes
         )
         self._container = container_of(self.basis, self.registry, self.pooling.providers())
+        if (await self._container.get(MetricsSettings)).collection.enabled:
+            self.bus.subscribe(self.recorder)
         await self.pooling.start(self._container)
+        health = await self._container.get(Health)
+        await add_indicators(health, self.basis, self._container, self.threads, self.pooling.states)
         return Compiler(
             container=self._container,
             enqueueing=(await self._container.get(Session)).enqueueing,
@@ -147,10 +158,6 @@ class Runtime:
         """The graph. Only after the start has built it."""
         assert self._container is not None, "the graph is built at start"
         return self._container
-
-    def pool_states(self) -> dict[str, dict[str, Any]]:
-        """Each pool's name with its state and counts, for the status file."""
-        return self.pooling.states()
 
     async def stop(self, timeout_ms: int) -> WorkerStopped:
         """Drain: stop firing and claiming, let jobs end within the budget, give the rest back, close. Returns the
@@ -239,6 +246,7 @@ class Runtime:
             id=self.options.worker,
             identity=own_identity(),
             queues=tuple(table.queues),
+            handlers=table.names(),
             release=self.composition.release,
         )
         clock, publish = self.clock, self.bus.publish
@@ -259,22 +267,30 @@ class Runtime:
     async def _keepers(self, reaper: Reaper) -> list[Service]:
         """What finishes and keeps work; the exchange last, so that it stops first."""
         clock, publish, store = self.clock, self.bus.publish, self.store
-        self.probe = StoreProbe(clock, lease_ms=milliseconds(self.composition.core.lease))
+        self.probe = await self.container.get(StoreProbe)
         self.sampler = await self.container.get(LoopLagSampler)
+        health, wanted = await self.container.get(Health), await self.container.get(HealthSettings)
+        self.readiness = Readiness(health, wanted, clock, self.pooling.states)
         metrics = await self.container.get(MetricsSettings)
         kept: list[Service] = metric_services(
             metrics,
             self.registry,
             await self.container.get(MetricStore),
+            FleetFactsReader(store, metrics.collection, clock).read,
             index=self.options.index,
             clock=clock,
             publish=publish,
+            tell=self.options.tell_metrics,
         )
+        pools = await self.container.get(Pools)
+        if metrics.collection.enabled:
+            kept.append(pool_metrics(self.registry, pools, metrics, clock, index=self.options.index))
         return [
             *self.aftermath.services,
             *kept,
             LoopProgress(self.board, clock),
             self.sampler,
+            self.readiness,
             WorkerPulse(
                 store,
                 self._record,
@@ -282,6 +298,7 @@ class Runtime:
                 self.probe,
                 self.options.on_instruction,
                 lambda: restore(store, self.definitions, self.table.limits, publish),
+                PoolOrders(pools, publish),
                 poll_ms=milliseconds(self.composition.core.poll),
                 clock=clock,
                 publish=publish,

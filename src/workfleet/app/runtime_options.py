@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dishka import AsyncContainer, Provider
 
-from workfleet.model.fleet import Instruction
+from workfleet.model.fleet import Instruction, PoolReport
 from workfleet.settings.sections import LogSettings
 from workfleet.supervision.service import Service
 
 from .compile import Invoke
+from .metrics import Tell
 from .registry import Code
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ class PoolSource(Protocol):
     def providers(self) -> Sequence[Provider]: ...
     async def start(self, container: AsyncContainer) -> None: ...
     async def invocation(self, code: Code, pool: Any) -> Invoke: ...
-    def states(self) -> dict[str, dict[str, Any]]: ...
+    def states(self) -> Sequence[PoolReport]:
+        """The pools that were started, as they are now."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class RuntimeOptions:
     draw: Callable[[], float] = random.random
     """The random number of a backoff's jitter."""
     configure_logs: Callable[[LogSettings], None] = field(default=lambda _settings: None)
+    tell_metrics: Tell | None = None
+    """Hears what this process has measured; None: nobody adds up several processes."""
     extra_services: Callable[[Runtime], list[Service]] = field(default=lambda _runtime: [])
     on_instruction: Callable[[Instruction | None], None] = field(default=lambda _instruction: None)
     """Hears what an operator says. To "stop" and "recycle" it answers with `Runtime.stop`; the rest is done already."""

@@ -28,7 +28,10 @@ year does not move; `_age_ms` is how old something was when the file was written
         store_error      what the store said last, null when it works
         unready          why it is not ready, as its health checks say (a list of sentences)
         active, completed, failed       jobs
-        pools, details   what the worker tells about its pools and itself (objects)
+        pools            what the worker tells about the pools that it has started, by name: `PoolReport` with all
+                         its fields
+        details          what it tells about itself (an object). `health`: its `HealthReport`, once there is one: what
+                         each indicator said, with its status, reason, facts and whether it is critical
         last_exit        how the process before this one ended, null for the first
         instruction      what an operator told it: "quiet" | "stop" | "recycle"; null: nothing
 
@@ -36,8 +39,9 @@ year does not move; `_age_ms` is how old something was when the file was written
 reboot, so it counts as infinitely old. No file, or one that cannot be read, fails every probe.
 
     live     age < 15 s, state is not "stopped", and no worker is "stuck". Never depends on the store
-    ready    live, state is "ready", and at least one worker has state "ready", an empty `unready`, and
-             store_ok_age_ms + age < 30 s
+    ready    live, state is "ready", and at least one worker has state "ready", beat_age_ms + age < 30 s (its event
+             loop is not blocked), an empty `unready`, and store_ok_age_ms + age < 30 s. What is ill all the same is
+             told along with "ok": what `details.health` says is not healthy, and beat_age_ms + age >= 5 s
     startup  age < 15 s and ever_ready
 
 **Owner.** A file belongs to the supervisor that it names, as long as that process lives and has not stopped. Another

@@ -17,15 +17,19 @@ from workfleet.errors import ConfigError, Problem, UsageError, WorkfleetError
 from workfleet.events import WorkerStopped
 from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
-from workfleet.settings.sections import LogSettings, SchedulerSettings
+from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
 from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board
 from workfleet.supervision.control import (
     Bye,
+    Counted,
     Drain,
     FromSupervisor,
     Hello,
+    HttpOrder,
     Lost,
+    Measured,
+    MetricsOrder,
     Ready,
     Recovered,
     Refused,
@@ -108,6 +112,7 @@ class Worker:
             locator=order.app,
             config=order.config,
             configure_logs=configure_logs,
+            tell_metrics=lambda samples: self._link.send(Measured(list(samples))),
             extra_services=lambda runtime: [Beats(runtime, self._link.send)],
             on_instruction=lambda instruction: self._link.send(Told(instruction)),
         )
@@ -136,6 +141,8 @@ class Worker:
             stuck_after_ms=milliseconds(core.stuck_after),
             shutdown_timeout_ms=milliseconds(core.shutdown_timeout),
             ledger=keep_of(composition.loaded.section("scheduler", SchedulerSettings)),
+            metrics=_metrics_order(composition.loaded.section("metrics", MetricsSettings)),
+            http=None if core.http_port is None else HttpOrder(port=core.http_port, host=core.http_host),
             status_file=str(core.status_file or default_status_file(composition.loaded.project, composition.app.name)),
         )
 
@@ -146,6 +153,9 @@ class Worker:
         elif isinstance(message, Recovered):
             if self._runtime is not None and self._runtime.ready:
                 self._runtime.aftermath.recovered(message.run)
+        elif isinstance(message, Counted):
+            if self._runtime is not None:
+                self._runtime.registry.absorb(message.rows)
         elif not self._drain.done():
             self._drain.set_result(message)
 
@@ -162,6 +172,13 @@ class Worker:
     def _refuse(self, exit_code: int, message: str) -> None:
         self._link.send(Refused(exit_code=exit_code, message=message))
         self._link.close()
+
+
+def _metrics_order(settings: MetricsSettings) -> MetricsOrder | None:
+    if not settings.collection.enabled:
+        return None
+    file = None if settings.textfile is None else str(settings.textfile.absolute())
+    return MetricsOrder(interval_ms=milliseconds(settings.collection.interval), textfile=file)
 
 
 def _calm_the_collector() -> None:

@@ -51,3 +51,13 @@ class MetricsUnavailable(Event, frozen=True, kw_only=True):
     text: ClassVar[str] = "{path} cannot be used ({reason}): metrics are kept in memory only. Move the file away"
     path: str
     reason: str
+
+
+class MetricsFileFailed(Event, frozen=True, kw_only=True):
+    """Told once, until it could be written again."""
+
+    wire_name: ClassVar[str] = "metrics.file_failed"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "the metrics file {path} cannot be written ({reason}); trying again"
+    path: str
+    reason: str

@@ -103,6 +103,22 @@ class WorkLeft(Event, frozen=True, kw_only=True):
     count: int
 
 
+class HttpListening(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "http.listening"
+    text: ClassVar[str] = "/livez, /readyz, /startupz and /metrics answer on {address}"
+    address: str
+
+
+class HttpUnavailable(Event, frozen=True, kw_only=True):
+    """Told once, until it could be opened."""
+
+    wire_name: ClassVar[str] = "http.unavailable"
+    level: ClassVar[Level] = "error"
+    text: ClassVar[str] = "port {port} cannot be opened ({reason}); trying again. WORKER_HTTP_PORT names another"
+    port: int
+    reason: str
+
+
 class SettingIgnored(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "setting.ignored"
     level: ClassVar[Level] = "warning"

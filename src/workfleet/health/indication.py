@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -63,6 +63,11 @@ class HealthReport(Struct, frozen=True, kw_only=True):
         """Anything but unhealthy."""
         return self.status != "unhealthy"
 
+    @property
+    def ill(self) -> tuple[IndicatorReport, ...]:
+        """What is not healthy."""
+        return tuple(report for report in self.indicators if report.status != "healthy")
+
 
 def judged(value: float, degraded_from: float, unhealthy_from: float) -> Status:
     """The status of a value that should be low."""
@@ -71,12 +76,26 @@ def judged(value: float, degraded_from: float, unhealthy_from: float) -> Status:
     return "degraded" if value >= degraded_from else "healthy"
 
 
+def worst(said: Sequence[Indication], *, good: Mapping[str, Fact] | None = None) -> Indication:
+    """Several findings of one indicator as one: the worst status, the reasons with the worst first, and the facts of
+    the first of the worst. Where there is nothing to say, it is healthy, with the facts `good`."""
+    told = sorted(said, key=lambda each: -_ORDER[each.status])
+    if not told:
+        return Indication("healthy", good or {})
+    return Indication(told[0].status, told[0].facts, "; ".join(each.reason for each in told if each.reason))
+
+
 def overall(reports: Iterable[IndicatorReport]) -> tuple[Status, str]:
     """The worst critical status wins; what is not critical degrades at most. With the reasons, the worst first."""
     weighed = [(_weight(report), report) for report in reports]
     status: Status = max((each for each, _ in weighed), key=_ORDER.__getitem__, default="healthy")
     told = sorted((pair for pair in weighed if pair[0] != "healthy"), key=lambda pair: -_ORDER[pair[0]])
     return status, "; ".join(f"{report.name}: {report.reason or report.status}" for _, report in told)
+
+
+def is_status(value: object) -> bool:
+    """Whether it is one of the three words."""
+    return isinstance(value, str) and value in _ORDER
 
 
 def _weight(report: IndicatorReport) -> Status:

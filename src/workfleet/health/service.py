@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from workfleet.bus import shown
 from workfleet.errors import NotFound, UsageError
 from workfleet.events import Event, HealthChanged
+from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
 
-from .indication import HealthReport, Indication, Indicator, IndicatorReport, Status, overall
+from .indication import HealthReport, Indication, Indicator, IndicatorReport, overall
+from .told import as_told
 
 
 class Health:
-    """The health of this process. No indicators: healthy."""
+    """The health of this process. No indicators: healthy. What an indicator does harms none of the others, nor who
+    asks: one that raises, hangs, ends the process or says nonsense is unhealthy."""
 
     def __init__(
         self,
@@ -27,29 +31,37 @@ class Health:
         version: str = "",
         timeout_ms: int = 2_000,
         cache_ttl_ms: int = 1_000,
+        clean: Callable[[str], str] = str,
     ) -> None:
-        """`timeout_ms` bounds each indicator. Raises `UsageError` when two have one name."""
+        """`timeout_ms` bounds each indicator; `clean` takes out of their texts what nobody may read. Raises
+        `UsageError` when two have one name."""
         self._indicators: dict[str, Indicator] = {}
+        self._timeouts: dict[str, int] = {}
+        self._clean = clean
         self._clock, self._publish = clock, publish
         self._version, self._timeout_ms, self._cache_ttl_ms = version, timeout_ms, cache_ttl_ms
         self._started = clock.monotonic()
         self._cached: tuple[float, HealthReport] | None = None
         self._running: asyncio.Task[HealthReport] | None = None
         self._checks: dict[str, asyncio.Task[Indication]] = {}
-        self._status: Status = "healthy"
+        self._ill: dict[str, str] = {}
         for indicator in indicators:
             self.add(indicator)
 
-    def add(self, indicator: Indicator) -> None:
-        """Look at one more thing from now on. Raises `UsageError` when there is one of that name."""
+    def add(self, indicator: Indicator, *, timeout: DurationLike | None = None) -> None:
+        """Look at one more thing from now on, within a timeout of its own where one is given. Raises `UsageError` when
+        there is one of that name."""
         if indicator.name in self._indicators:
             raise UsageError(f"there is a health indicator named {indicator.name!r} already")
+        if timeout is not None:
+            self._timeouts[indicator.name] = duration_ms(timeout)
         self._indicators[indicator.name] = indicator
         self._cached = None
 
     def remove(self, name: str) -> bool:
         """Stop looking at it. False when there is none of that name."""
         self._cached = None
+        self._timeouts.pop(name, None)
         return self._indicators.pop(name, None) is not None
 
     async def check(self) -> HealthReport:
@@ -105,8 +117,10 @@ class Health:
             indicators=tuple(reports),
         )
         self._cached = (self._clock.monotonic(), report)
-        if status != self._status:
-            self._status = status
+        ill = {each.name: each.status for each in report.ill}
+        # Told by what is ill and how, not by the reasons: they have figures, which change all the time.
+        if ill != self._ill:
+            self._ill = dict(ill)
             self._publish(HealthChanged(status=status, reason=reason or "all is well again"))
         return report
 
@@ -119,13 +133,14 @@ class Health:
             check.add_done_callback(lambda done: self._forget_check(indicator.name, done))
         # A check that outlives its time is asked to end but not waited for, and as long as it goes on, no other one
         # of its kind is started: slow checks must not pile up.
-        await asyncio.wait([check], timeout=self._timeout_ms / 1000)
+        timeout_ms = self._timeouts.get(indicator.name, self._timeout_ms)
+        await asyncio.wait([check], timeout=timeout_ms / 1000)
         if not check.done():
             check.cancel()
-        said = _outcome(check, self._timeout_ms)
+        said = as_told(_outcome(check, timeout_ms), self._clean)
         return IndicatorReport(
             name=indicator.name,
-            critical=indicator.critical,
+            critical=bool(indicator.critical),
             status=said.status,
             facts=said.facts,
             reason=said.reason,
@@ -148,7 +163,11 @@ class Health:
 
 async def _checked(indicator: Indicator) -> Indication:
     """A user's indicator may do anything; here it becomes an error of the task."""
-    said: object = await indicator.check()
+    try:
+        said: object = await indicator.check()
+    except (SystemExit, KeyboardInterrupt) as error:
+        # Raised in a task they would end the loop, and with it the process.
+        raise RuntimeError(f"it raised {shown(error)}") from None
     if not isinstance(said, Indication):
         raise TypeError(f"check() returned {said!r}, not an Indication")
     return said
@@ -161,5 +180,13 @@ def _outcome(check: asyncio.Task[Indication], timeout_ms: int) -> Indication:
         return Indication("unhealthy", reason="the check was cancelled")
     error = check.exception()
     if error is not None:
-        return Indication("unhealthy", reason=f"{type(error).__name__}: {error}")
+        return Indication("unhealthy", reason=_text(error))
     return check.result()
+
+
+def _text(error: BaseException) -> str:
+    """An exception in words, whatever its own code does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the exception's own code is user code
+        return shown(error)

@@ -57,6 +57,14 @@ class Deadlines:
             self._heap = [entry for entry in self._heap if not entry[2].done]
             heapify(self._heap)
 
+    def expire(self, task: asyncio.Task[Any] | None) -> bool:
+        """The time of this task's run is over, whatever the clock says. False where it has no deadline."""
+        for _, _, deadline in self._heap:
+            if deadline.task is task and not deadline.done:
+                deadline.expire()
+                return True
+        return False
+
     def _arm(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec import structs
 
 from workfleet.bus import shown
-from workfleet.errors import RemoteError
+from workfleet.errors import PoolBusy, RemoteError
 from workfleet.events import BackoffFailed, Event
 from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import Failure, JobRecord
@@ -18,6 +18,7 @@ from .failures import raised
 
 _TIMED_OUT = ("TimeoutError",)
 """What rules call a run that did not end in time."""
+_BUSY = exception_name(PoolBusy)
 
 
 class Ends:
@@ -27,9 +28,12 @@ class Ends:
         self._backoffs, self._publish = backoffs, publish
 
     def raised(self, error: BaseException, record: JobRecord, policy: RunPolicy) -> Ended:
-        """How a run ended that raised."""
+        """How a run ended that raised. A pool that had no room for a call is nobody's failed attempt: the job waits as
+        long as the pool says, unless a rule names `PoolBusy`."""
         ended = raised(error)
         if ended.kind == "raised":
+            if issubclass(type(error), PoolBusy) and _BUSY not in policy.rules:
+                return structs.replace(ended, kind="snoozed", after_ms=_after_ms(error))
             if policy.rules:
                 ended = structs.replace(ended, raised=_names(error))
             return self._with_own_wait(ended, error, record, policy)
@@ -55,6 +59,11 @@ class Ends:
         except Exception as broken:  # noqa: BLE001 - the boundary around a function of the application
             self._publish(BackoffFailed(backoff=backoff.name, name=record.name, id=record.id, error=shown(broken)))
             return ended
+
+
+def _after_ms(error: BaseException) -> int | None:
+    after_ms = getattr(error, "retry_after_ms", None)  # a subclass may have forgotten to call ours
+    return after_ms if type(after_ms) is int and after_ms >= 0 else None
 
 
 def _names(error: BaseException) -> tuple[str, ...]:

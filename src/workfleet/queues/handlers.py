@@ -67,6 +67,8 @@ class Handler:
         )
 
 
+_MOST_NAMES = 1_000
+
 NOTHING = Returned(b"null")
 """What most handlers return."""
 
@@ -106,6 +108,14 @@ class HandlerTable:
         if handler is None:
             raise HandlerNotFound(queue, name, [known for on, known in self._by_key if on == queue])
         return handler
+
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The names that it knows on each queue, those that are switched off included; {} where they are too many for
+        a worker's record."""
+        known = [*self._by_key, *self._off]
+        if len(known) > _MOST_NAMES:
+            return {}
+        return {queue: tuple(sorted(name for on, name in known if on == queue)) for queue in self.concurrency}
 
     @property
     def queues(self) -> Sequence[str]:

@@ -31,7 +31,7 @@ from .actions import (
     pages,
 )
 from .filters import JobFilter, query_of
-from .waits import reasons_to_wait
+from .waits import Reason, reasons_to_wait
 
 _MOST = 1_000_000
 _FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
@@ -110,8 +110,8 @@ class Jobs:
             await self._clock.sleep(wait_s)
             (job,) = await store.jobs.get([job_id])
 
-    async def waits_for(self, job_id: str) -> builtins.list[str]:
-        """Why a job that has not finished does not run, as sentences: a paused queue, a delay, a limit, no worker.
+    async def explain(self, job_id: str) -> builtins.list[Reason]:
+        """Why a job that has not finished does not run: a paused queue, a delay, a limit, no worker, jobs before it.
         Empty when it runs or has finished. Raises `NotFound`."""
         return await reasons_to_wait(await self._store(), await self.get(job_id))
 

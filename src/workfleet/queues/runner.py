@@ -99,6 +99,10 @@ class Runner:
         self._stopped.add(task)
         task.cancel()
 
+    def time_out(self, task: asyncio.Task[object] | None) -> bool:
+        """The time of the run in this task is over, whatever the clock says. False where it has no timeout."""
+        return self._deadlines.expire(task)
+
     async def run(self, record: JobRecord, plan: Plan) -> Settlement | None:
         """Do what `plan` says, in a task of its own. None: the job's code cannot be ended, so only the end of this
         process may give the job back."""

@@ -51,7 +51,7 @@ class Reporter:
     def write(self) -> None:
         """Write the file now."""
         file = self._file = self._file or self._place()
-        told = file.write(self._status()) if file else None
+        told = file.write(self.status()) if file else None
         if told is not None:
             self._publish(SettingIgnored(warning=told))
 
@@ -59,7 +59,8 @@ class Reporter:
         path = self._options.status_file or (self._run.hello.status_file if self._run.hello else None)
         return StatusFile(Path(path)) if path else None
 
-    def _status(self) -> Status:
+    def status(self) -> Status:
+        """How the fleet is now."""
         return Status(
             app=self._run.hello.app if self._run.hello else self._options.app,
             host=socket.gethostname(),

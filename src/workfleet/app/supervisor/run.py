@@ -32,6 +32,8 @@ class Run:
         """The living, by index."""
         self.hello: Hello | None = None
         """The first one: what it says of app, store and settings holds for all."""
+        self.met = asyncio.Event()
+        """A worker has told what its settings say."""
         self.stopping = asyncio.Event()
         self.killed = asyncio.Event()
         self._signalled = False
@@ -44,6 +46,7 @@ class Run:
     def greeted(self, hello: Hello) -> None:
         """A worker knows its settings."""
         self.hello = self.hello or hello
+        self.met.set()
         self.changed.set()
 
     def ready(self) -> None:

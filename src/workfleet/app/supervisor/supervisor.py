@@ -15,8 +15,11 @@ from workfleet.supervision.service import ServiceGroup
 
 from .children import Children
 from .custody import Custody, OpenStore
+from .http_port import HttpPort
 from .judge import Judge
+from .measures import Measures
 from .options import Summary, SupervisorOptions
+from .pages import pages_of
 from .reporter import Reporter
 from .run import Run
 from .slot import Slot
@@ -44,6 +47,8 @@ class Supervisor:
         self._on_summary = on_summary
         self._run = Run(options, clock, say or _say)
         self._children = Children(clock)
+        self.measures = Measures(self._run, clock, publish)
+        publish = self.measures.publish
         custody = Custody(self._run, open_store, clock=clock, publish=publish)
         self._slots = [
             Slot(
@@ -60,8 +65,12 @@ class Supervisor:
         ]
         judge = Judge(self._run, clock=clock, publish=publish)
         self._reporter = Reporter(options, self._run, custody, self._statuses, clock=clock, publish=publish)
+        pages = pages_of(self._reporter.status, self.measures.samples)
+        port = HttpPort(self._run, pages, clock=clock, publish=publish)
         # Stopped in reverse: the file tells of the stop until its end, the store is closed last.
-        self._services = ServiceGroup("supervisor", [custody, judge, self._reporter], clock=clock, publish=publish)
+        self._services = ServiceGroup(
+            "supervisor", [custody, judge, self._reporter, self.measures, port], clock=clock, publish=publish
+        )
 
     async def run(self) -> int:
         """Run until there is nothing left to do or a signal ends it. Returns the exit code.

@@ -14,6 +14,7 @@ from workfleet.app.status import WorkerState, WorkerStatus
 from workfleet.ids import new_token
 from workfleet.model.fleet import Instruction
 from workfleet.ports.clock import Clock
+from workfleet.ports.metrics import Sample
 from workfleet.supervision.board import Board
 from workfleet.supervision.control import (
     ORDER_VARIABLE,
@@ -23,6 +24,7 @@ from workfleet.supervision.control import (
     FromSupervisor,
     FromWorker,
     Hello,
+    Measured,
     Ready,
     Refused,
     Told,
@@ -58,6 +60,8 @@ class WorkerProcess:
         self.beat: Beat | None = None
         self.bye: Bye | None = None
         self.refused: Refused | None = None
+        self.measured: list[Sample] | None = None
+        """What it has measured, as it said last."""
         self.ready = False
         self.stuck: str | None = None
         """Why it is taken for stuck."""
@@ -205,6 +209,8 @@ class WorkerProcess:
             self.ready = True
         elif isinstance(message, Beat):
             self.beat, self._beat_at = message, self._clock.monotonic()
+        elif isinstance(message, Measured):
+            self.measured = message.samples
         elif isinstance(message, Told):
             self._told(message.instruction)
         elif isinstance(message, Bye):

@@ -23,7 +23,7 @@ WARM = 5
 
 class Marks:
     """The runs of this process. Times are `time.time()`, latencies are of the monotonic clock, which all processes of
-    a machine share."""
+    a machine share. Beside a time stands, in `<name>.cpu`, the processor time that this process had used then."""
 
     def __init__(self) -> None:
         self._runs = itertools.count(1)
@@ -43,6 +43,7 @@ class Marks:
             file.write(f"{late_ns}\n")
 
     def _note(self, name: str) -> None:
+        (FOLDER / f"{name}.cpu").write_text(repr(time.process_time()))
         place = FOLDER / f"{name}.new"
         place.write_text(repr(time.time()))
         place.rename(FOLDER / name)

@@ -1,4 +1,5 @@
-"""Our pool, as an application has it: a `@process` class, called through `Pools`, with every default."""
+"""Our pool, as an application has it: a `@process` class, called through `Pools`, with every default but the number
+of calls that may wait: 500 are always outstanding."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from workfleet import App, Pools
 from workfleet.app.loops import run_loop
 
 app = App("bench", store="memory://", jobs=[Small])
-_AT_ONCE = 100
+_AT_ONCE = 500
 
 
 @app.on_bootstrap

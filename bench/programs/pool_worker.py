@@ -6,7 +6,7 @@ from bench.programs import pool_calls
 from workfleet.pools.declare import process, public
 
 
-@process("small", size=pool_calls.CHILDREN)
+@process("small", size=pool_calls.CHILDREN, max_queue=1_000)
 class Small:
     """The methods of `pool_calls`."""
 

@@ -323,7 +323,7 @@ class RemoteError(PoolError):
 
     def __init__(self, type_name: str, message: str, traceback: str) -> None:
         self.type_name, self.message, self.traceback = type_name, message, traceback
-        super().__init__(f"{type_name}: {message}")
+        super().__init__(f"{type_name}: {message}" if message else type_name)
 
 
 # What a handler raises to say how its run ends. They are decisions, not errors of the product.

@@ -56,21 +56,22 @@ class Place:
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.desk = Desk("p", limit, strategy, draw)
-        self.calls = 0
+        self.calls = self.failed = 0
         self.desk.places(range(children))
         self.members = [self.add(pid) for pid in range(children)]
 
     def add(self, place: int) -> tuple[Member, FakeChild]:
         child = FakeChild(place)
         member = Member(place, child, PoolOptions(name="p", size=1), self, SystemClock())
-        member.hear(wire.READY, 0, 0, memoryview(wire.encode({})))
+        member.hear([(wire.READY, 0, 0, memoryview(wire.encode({})))])
         return member, child
 
     def joined(self, member: Member) -> None:
         self.desk.join(member)
 
-    def finished(self, member: Member, call: Call, micros: int, *, failed: bool) -> None:
-        self.desk.finished(call, None if member.state == "gone" else micros)
+    def finished(self, member: Member, calls: list[Call], failed: int) -> None:
+        self.failed += failed
+        self.desk.finished(member, calls, answered=member.state != "gone")
 
     def give_back(self, member: Member, calls: list[Call]) -> None:
         self.desk.leave(member)
@@ -80,14 +81,15 @@ class Place:
 
     def submit(self, *, method: str = "m", alone: bool = False, key: str | None = None) -> Call:
         self.calls += 1
-        call = Call(self.calls, method, b"", timeout=None, listener=None, alone=alone)
+        future = asyncio.get_running_loop().create_future()
+        call = Call(self.calls, method, b"", timeout=None, listener=None, alone=alone, future=future)
         call.key = key
         self.desk.submit(call)
         return call
 
     def answer(self, which: int, micros: int = 10) -> None:
         member, child = self.members[which]
-        member.hear(wire.RESULT, child.line.popleft(), micros, memoryview(wire.encode(None)))
+        member.hear([(wire.RESULT, child.line.popleft(), micros, memoryview(wire.encode(None)))])
 
     def lines(self) -> list[list[int]]:
         return [list(child.line) for _, child in self.members]

@@ -18,10 +18,10 @@ from workfleet.errors import ConfigError
 from workfleet.events import PoolCpuLimited
 from workfleet.pools import cpu_share
 from workfleet.pools.cpu_share import Affinity, Groups, find_groups, share_of
-from workfleet.pools.link import OnFrame
+from workfleet.pools.link import OnFrames
 from workfleet.pools.options import ChildSpec, RestartPolicy
 from workfleet.pools.output import OnOutput
-from workfleet.pools.process import Child, spawn
+from workfleet.pools.process import Child, give_up, spawn
 
 BASIC = ChildSpec.of(Basic)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="others have neither affinity nor cgroups")
@@ -168,7 +168,7 @@ async def test_a_child_is_confined_before_it_is_used_and_released_when_it_is_gon
     (group,) = inside(folder)
     assert (group / "cgroup.procs").read_text() == str(child.pid)
     assert woken == [True]
-    child.kill()
+    give_up(child)
     await child.ended
     await asyncio.sleep(0)
     assert inside(folder) == []
@@ -179,14 +179,17 @@ async def test_a_child_that_cannot_be_confined_is_not_used(tmp_path: Path) -> No
     share = groups(folder, 1)
     started: list[Child] = []
 
-    async def spawning(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
-        started.append(await spawn(label, on_frame, on_output))
+    async def spawning(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
+        started.append(await spawn(label, on_frames, on_output))
         shutil.rmtree(folder)
         return started[0]
 
     with pytest.raises(OSError, match="No such file"):
         await cpu_share.confined(spawning, share, lambda: None)("p#0", _ignore, None)
     assert (await started[0].ended).how == "signal SIGKILL"
+    assert started[0].arguments is not None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        started[0].arguments.read(0, 1)
 
 
 def _ignore(kind: int, call_id: int, number: int, body: object) -> None: ...

@@ -21,7 +21,7 @@ from workfleet.events import ChildDied, Event
 from workfleet.events import PoolFailed as PoolFailedEvent
 from workfleet.model.policy import Backoff
 from workfleet.pools import wire
-from workfleet.pools.link import OnFrame
+from workfleet.pools.link import OnFrames
 from workfleet.pools.options import ChildSpec, PoolOptions, RestartPolicy
 from workfleet.pools.output import OnOutput
 from workfleet.pools.pool import ProcessPool
@@ -97,7 +97,7 @@ def crashing(clock: TestClock, told: Told, spawn: Spawn, *, size: int, max_resta
 def recorder(note: Callable[[], None]) -> Spawn:
     started = 0
 
-    async def spawn(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
+    async def spawn(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
         nonlocal started
         note()
         started += 1
@@ -195,9 +195,9 @@ async def test_thirty_real_crashes(tmp_path: Path) -> None:
             gc.collect()
             held.append((own.memory_info().rss, own.num_fds()))
 
-    async def noting(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
+    async def noting(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
         starts.append(time.monotonic())
-        return await spawn(label, on_frame, on_output)
+        return await spawn(label, on_frames, on_output)
 
     policy = RestartPolicy(max_restarts=29, delay_ms=0, backoff=Backoff("exponential", 10, 160, "none"))
     spec = ChildSpec("tests.pools.workers:crash_until", (str(tmp_path / "tries"), 1_000))

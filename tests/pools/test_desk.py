@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.pools.place import Place
-from workfleet.errors import PoolBusy, PoolError
+from workfleet.errors import PayloadRejected, PoolBusy, PoolError, RemoteError
 from workfleet.pools import wire
 from workfleet.pools.process import Exit
 
@@ -40,10 +40,10 @@ async def test_quick_calls_are_sent_ahead_evenly_and_not_without_limit() -> None
     place.members.append(place.add(1))
     for _ in range(1_000):
         place.submit()
-    assert [len(line) for line in place.lines()] == [64, 64]
-    assert place.desk.queued == 1_000 - 128
-    assert sorted(call for line in place.lines() for call in line) == list(range(101, 229))
-    for _ in range(1_000 - 128):
+    assert [len(line) for line in place.lines()] == [128, 128]
+    assert place.desk.queued == 1_000 - 256
+    assert sorted(call for line in place.lines() for call in line) == list(range(101, 357))
+    for _ in range(1_000 - 256):
         place.answer(0)
     assert place.members[0][1].sent[-1] == 1_100  # in their order to the end
 
@@ -82,7 +82,7 @@ async def test_a_death_gives_back_in_order_what_was_not_begun() -> None:
         calls[1].future.result()
     assert place.desk.queued == 98
     place.members = [place.add(1)]
-    assert place.members[0][1].sent == list(range(103, 167))
+    assert place.members[0][1].sent == list(range(103, 201))
 
 
 async def test_a_call_whose_arrival_kills_two_children_is_not_tried_again() -> None:
@@ -119,8 +119,28 @@ async def test_limit_refusal_and_closing() -> None:
 async def test_a_reply_to_another_call_is_not_taken() -> None:
     place = Place(1)
     call = place.submit()
-    place.members[0][0].hear(wire.RESULT, 77, 0, memoryview(wire.encode("wrong")))
+    place.members[0][0].hear([(wire.RESULT, 77, 0, memoryview(wire.encode("wrong")))])
     assert not call.future.done()
+
+
+async def test_answers_that_come_together_are_each_for_their_call_and_all_make_room() -> None:
+    place = Place(1)
+    place.prove_quick()
+    calls = [place.submit() for _ in range(130)]
+    member, child = place.members[0]
+    error = wire.encode(("ValueError", "no", "trace", None))
+    bodies = [
+        (wire.RESULT, wire.encode("a")),
+        (wire.ERROR, error),
+        (wire.RESULT, b"no pickle"),
+        (wire.RESULT, wire.encode("d")),
+    ]
+    member.hear([(kind, 101 + n, 10, memoryview(body)) for n, (kind, body) in enumerate(bodies)])
+    assert (calls[0].future.result(), calls[3].future.result()) == ("a", "d")
+    assert isinstance(calls[1].future.exception(), RemoteError)
+    assert isinstance(calls[2].future.exception(), PayloadRejected)
+    assert (child.sent[-1], place.desk.queued, place.desk.unfinished) == (230, 0, 126)
+    assert (member.calls, place.failed) == (44, 2)
 
 
 async def test_a_busy_pool_says_when_half_of_what_waits_will_have_been_served() -> None:

@@ -54,9 +54,9 @@ async def test_quick_calls_with_a_key_are_sent_ahead_to_their_child() -> None:
     for _ in range(40):
         place.submit(key=key)
         place.answer(1)
-    for _ in range(100):
+    for _ in range(164):
         place.submit(key=key)
-    assert [len(line) for line in place.lines()] == [0, 64]
+    assert [len(line) for line in place.lines()] == [0, 128]
     assert place.desk.queued == 36
 
 

@@ -20,14 +20,14 @@ def test_an_unknown_method_goes_alone() -> None:
 
 def test_quick_calls_go_ahead_once_proven() -> None:
     assert paced(*[10] * 31).line("m") == 1
-    assert paced(*[10] * 32).line("m") == 64
+    assert paced(*[10] * 32).line("m") == 128
     assert paced(*[200] * 32).line("m") == 10
 
 
 def test_a_slow_call_stops_it_until_proven_again() -> None:
     assert paced(*[10] * 100, 60_000_000).line("m") == 1
     assert paced(*[10] * 100, 6_000, *[10] * 31).line("m") == 1
-    assert paced(*[10] * 100, 6_000, *[10] * 32).line("m") == 64
+    assert paced(*[10] * 100, 6_000, *[10] * 32).line("m") == 65
 
 
 def test_calls_of_a_millisecond_never_go_ahead() -> None:
@@ -37,7 +37,7 @@ def test_calls_of_a_millisecond_never_go_ahead() -> None:
 def test_methods_are_judged_apart() -> None:
     pace = paced(*[10] * 32)
     pace.took("slow", 2_000_000)
-    assert (pace.line("m"), pace.line("slow")) == (64, 1)
+    assert (pace.line("m"), pace.line("slow")) == (128, 1)
 
 
 def test_the_mean_of_calls_is_that_of_their_methods() -> None:

@@ -101,5 +101,29 @@ def test_forgetting_begins_anew() -> None:
     assert judge.died(0, started=0.0, now=10.0, size=1) == 0.0
 
 
+def test_a_loop_that_is_slower_than_the_window_is_given_up_too() -> None:
+    """Each start takes half a minute; the window of one minute never holds four deaths."""
+    judge, now, waits = restarts(), 0.0, []
+    while (wait := judge.died(0, started=now, now=now + 30.0, size=1, ready=False)) is not None:
+        waits.append(wait)
+        now += 30.0 + wait
+    assert (waits, len(judge)) == ([0.0, 1.0, 2.0], 4)
+
+
+def test_so_is_one_that_its_own_waits_make_slow() -> None:
+    many = RestartPolicy(max_restarts=9, window_ms=60_000, backoff=Backoff("exponential", 1_000, 30_000))
+    judge, now, deaths = restarts(many), 0.0, 1
+    while (wait := judge.died(0, started=now, now=now + 0.1, size=1)) is not None:
+        now += 0.1 + wait
+        deaths += 1
+    assert deaths == 10
+
+
+def test_a_start_that_takes_longer_than_the_window_is_no_life() -> None:
+    judge = restarts()
+    waits = [judge.died(0, started=0.0, now=90.0, size=1, ready=False) for _ in range(4)]
+    assert waits == [0.0, 1.0, 2.0, None]
+
+
 def test_policy_off() -> None:
     assert restarts(RestartPolicy(enabled=False)).died(0, started=0.0, now=100.0, size=1) is None

@@ -18,7 +18,7 @@ from workfleet.clock import SystemClock
 from workfleet.errors import CallTimeout, PoolFailed
 from workfleet.events import ChildDied, Event
 from workfleet.pools.deadlines import Deadlines
-from workfleet.pools.link import OnFrame
+from workfleet.pools.link import OnFrames
 from workfleet.pools.options import ChildSpec, PoolOptions, RestartPolicy
 from workfleet.pools.output import OnOutput
 from workfleet.pools.pool import ProcessPool
@@ -37,8 +37,8 @@ async def test_a_child_that_was_told_late_what_to_be_is_not_blamed(build: float,
     """The loop stands still before the first frame leaves: the child cannot even begin, and has all its time after."""
     events: list[Event] = []
 
-    async def late(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
-        child = await spawn(label, on_frame, on_output)
+    async def late(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
+        child = await spawn(label, on_frames, on_output)
         asyncio.get_running_loop().call_soon(block, blocked)
         return child
 

@@ -19,6 +19,7 @@ from workfleet.errors import CallTimeout, ChildDied, PoolBusy, RemoteError
 from workfleet.pools.options import ChildSpec, PoolOptions
 from workfleet.pools.pool import ProcessPool
 from workfleet.pools.tally import Spread, Tally
+from workfleet.ports.spans import CallTracing
 
 BASIC = ChildSpec.of(Basic)
 
@@ -147,7 +148,7 @@ class Spans:
     def __call__(self, name: str, attributes: Mapping[str, object]) -> Iterator[Any]:
         told, error = dict(attributes), ""
         try:
-            yield told.__setitem__
+            yield SimpleNamespace(note=told.__setitem__, trace=None)
         except BaseException as raised:
             error = type(raised).__name__
             raise
@@ -163,7 +164,7 @@ async def test_a_span_for_each_call_where_that_is_asked_for() -> None:
             PoolOptions(name="basic", size=1, tracing=tracing),
             clock=SystemClock(),
             publish=lambda event: None,
-            trace=spans,
+            trace=CallTracing(spans, lambda: None, "nowhere:to_be_found"),
         )
         try:
             pid = await pool.call("pid")

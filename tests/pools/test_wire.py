@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import socket
 
 import pytest
 
@@ -67,6 +69,20 @@ def test_a_large_body_stays_valid_when_more_arrives() -> None:
     assert [bytes(body) for body in kept] == [large]
 
 
+def test_lasting_bodies_stay_valid_when_more_arrives() -> None:
+    bodies = [bytes([number]) * 1_000 for number in range(200)]
+    data = b"".join(b"".join(wire.frame(wire.CALL, number, body)) for number, body in enumerate(bodies))
+    for lasting in (True, False):
+        reader, kept, position = wire.FrameReader(lasting=lasting), [], 0
+        while position < len(data):
+            room = reader.room()
+            count = min(len(room), len(data) - position)
+            room[:count] = data[position : position + count]
+            position += count
+            kept += [body for *_, body in reader.take(count)]
+        assert ([bytes(body) for body in kept] == bodies) is lasting  # type: ignore[arg-type] # none is a parcel
+
+
 def test_a_large_body_is_a_piece_of_its_own() -> None:
     body = b"a" * 100_000
     assert wire.frame(wire.CALL, 1, body)[1] is body
@@ -79,8 +95,42 @@ class Heard:
     def __init__(self) -> None:
         self.frames: list[tuple[int, int, int, object]] = []
 
-    def __call__(self, kind: int, call_id: int, number: int, body: wire.Heard) -> None:
-        self.frames.append((kind, call_id, number, wire.decode(body)))
+    def __call__(self, frames: list[wire.Frame]) -> None:
+        self.frames += [(kind, call_id, number, wire.decode(body)) for kind, call_id, number, body in frames]
+
+
+async def test_what_follows_from_what_was_heard_leaves_before_the_loop_goes_on() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    link = Link(lambda frames: link.send(wire.frame(wire.CALL, 2, b"next")))
+    await link.open(ours)
+    heard = wire.frame(wire.RESULT, 1, b"done")[0]
+    link.get_buffer(-1)[: len(heard)] = heard
+    link.buffer_updated(len(heard))
+    assert theirs.recv(1_000) == wire.frame(wire.CALL, 2, b"next")[0]
+    link.close()
+    await link.closed
+    theirs.close()
+
+
+async def test_what_the_socket_has_no_room_for_leaves_later_in_its_order() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    link = Link(lambda frames: None)
+    await link.open(ours)
+    sent = b""
+    for number in range(100):
+        pieces = wire.frame(wire.CALL, number, bytes([number]) * 50_000)
+        sent += pieces[0]
+        link.send(pieces)
+        await asyncio.sleep(0)
+    received = b""
+    while len(received) < len(sent):
+        received += await asyncio.get_running_loop().sock_recv(theirs, 1 << 20)
+    assert received == sent
+    link.close()
+    await link.closed
+    theirs.close()
 
 
 async def test_what_was_said_quietly_is_heard_at_the_latest_when_the_pipe_is_closed() -> None:
@@ -120,8 +170,7 @@ def test_parcels_among_frames_arrive_whole_at_every_cut(step: int, shares: bool)
         count = min(len(room), len(data) - position, step)
         room[:count] = data[position : position + count]
         position += count
-        for frame in reader.take(count):
-            heard(*frame)
+        heard(reader.take(count))
     assert heard.frames == [(wire.RESULT, number, number, value) for number, value in enumerate(values)]
     assert reader.shared == (2 if shares else 0)
     memory.close()

@@ -46,9 +46,13 @@ class Board:
         self._page = mmap.mmap(fd, _SIZE)
         self._beats = 0
 
-    def begin(self, call_id: int) -> None:
-        """Child: the call whose method runs from now on."""
+    def begin(self, call_id: int) -> bool:
+        """Child: this call's method runs from now on; False: it was told to begin none. It alone decides whether a call
+        was begun, so that none can be run twice."""
+        if self._page[_HALT_AT]:
+            return False
         _CALL.pack_into(self._page, 0, call_id)
+        return True
 
     def begun(self) -> int:
         """Parent: the last call that was begun; 0 when none was."""
@@ -58,10 +62,6 @@ class Board:
     def halt(self) -> None:
         """Parent: it may begin no other call."""
         self._page[_HALT_AT] = 1
-
-    def halted(self) -> bool:
-        """Child: whether it was told so. It alone decides whether a call was begun, so that none can be run twice."""
-        return self._page[_HALT_AT] != 0
 
     def enter(self, phase: int) -> None:
         self._page[_PHASE_AT] = phase

@@ -52,6 +52,7 @@ class Call:
         timeout: float | None,
         listener: Listener | None,
         alone: bool,
+        future: asyncio.Future[Any],
     ) -> None:
         self.id = call_id
         self.method = method
@@ -60,7 +61,7 @@ class Call:
         self.listener = listener
         self.alone = alone
         """Never sent ahead to a child that is still busy."""
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.future = future
 
     def freeze(self) -> None:
         """It has to wait: its large arguments are copied, because whoever made it may change them meanwhile."""

@@ -79,7 +79,7 @@ def _be_first_for_the_oom_killer() -> None:
 
 def _live(channel: Channel, status: Board) -> int:
     engine = Engine(status.beat)
-    boot = Boot(*wire.decode(channel.next().body))
+    boot = Boot(*wire.decode(channel.next()[-1]))
     try:
         with address_space(boot.address_space):
             target = _build(boot, engine, status)

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing
-from functools import partial
 from typing import Any, Final, assert_never
 
 from workfleet.pools import child_context, parcel, wire
@@ -70,21 +69,20 @@ class Calls:
             while self._engine.started and not self._channel.has_message():
                 self._engine.wait_readable(self._channel.fileno())
                 self._channel.poll(_NOTHING)
-            message = self._channel.next()
-            if message.kind == wire.CALL:
-                if self._board.halted():
-                    self._channel.send(wire.UNBEGUN, message.call_id)
+            kind, call_id, _, body = self._channel.next()
+            if kind == wire.CALL:
+                if self._board.begin(call_id):
+                    self._answer(call_id, body)
                 else:
-                    self._answer(message.call_id, message.body)
-            elif message.kind == wire.PING:
-                self._channel.send(wire.PONG, message.call_id, wire.encode(illness(self._target, self._engine.settle)))
-            elif message.kind == wire.STOP:
+                    self._channel.send(wire.UNBEGUN, call_id)
+            elif kind == wire.PING:
+                self._channel.send(wire.PONG, call_id, wire.encode(illness(self._target, self._engine.settle)))
+            elif kind == wire.STOP:
                 self._board.enter(STOPPING)
                 return
             # Else it is about a call that has ended meanwhile.
 
-    def _answer(self, call_id: int, request: bytes | memoryview | parcel.Parcel) -> None:
-        self._board.begin(call_id)
+    def _answer(self, call_id: int, request: wire.Heard) -> None:
         started = time.perf_counter_ns()
         kind = wire.RESULT
         body: wire.Body
@@ -100,32 +98,33 @@ class Calls:
             os._exit(0)
         self._channel.answer(kind, call_id, body, started, time.perf_counter_ns())
 
-    def _run(self, call_id: int, request: bytes | memoryview | parcel.Parcel) -> tuple[int, wire.Body]:
+    def _run(self, call_id: int, request: wire.Heard) -> tuple[int, wire.Body]:
         method, args, kwargs, facts = wire.decode(request)
-        if method not in self._methods:
-            self._methods[method] = self._target.method(method)
-        kind, function = self._methods[method]
-        child_context.enter(child_context.CallContext(self._channel, call_id, facts or {}))
+        known = self._methods.get(method)
+        if known is None:
+            known = self._methods[method] = self._target.method(method)
+        kind, function = known
+        child_context.enter(self._channel, call_id, facts)
         if facts is None or TRACEPARENT not in facts:
-            return self._run_method(call_id, method, kind, partial(function, *args, **kwargs))
+            return self._run_method(call_id, method, kind, function, args, kwargs)
         with self._trace.around(method, facts[TRACEPARENT]):
-            return self._run_method(call_id, method, kind, partial(function, *args, **kwargs))
+            return self._run_method(call_id, method, kind, function, args, kwargs)
 
     def _run_method(
-        self, call_id: int, method: str, kind: Kind, call: Callable[[], Any]
+        self, call_id: int, method: str, kind: Kind, function: Callable[..., Any], args: Any, kwargs: Any
     ) -> tuple[int, wire.Body]:
         match kind:
             case "sync":
-                value = call()
+                value = function(*args, **kwargs)
                 if type(value) not in _SETTLED:
                     value = self._settled(call_id, method, value)
             case "async":
-                value = self._attend(call_id, call())
+                value = self._attend(call_id, function(*args, **kwargs))
             case "generator":
-                self._stream(call_id, call())
+                self._stream(call_id, function(*args, **kwargs))
                 return wire.END, b""
             case "async generator":
-                self._stream_async(call_id, call())
+                self._stream_async(call_id, function(*args, **kwargs))
                 return wire.END, b""
             case _:
                 assert_never(kind)
@@ -145,11 +144,11 @@ class Calls:
             except Closed:  # an exception in a callback of the loop would only be logged
                 self._orphaned(cancel)
                 return
-            for message in messages:
-                if message.call_id == call_id and message.kind == wire.CANCEL:
+            for kind, about, number, _ in messages:
+                if about == call_id and kind == wire.CANCEL:
                     cancel()
-                elif message.call_id == call_id:
-                    grant(message.number)
+                elif about == call_id:
+                    grant(number)
 
         return self._engine.run_watching(work, self._channel.fileno(), hear)
 
@@ -166,11 +165,12 @@ class Calls:
     def _room(self, call_id: int, room: int) -> int | None:
         """How many items the consumer has room for: waits while that is none. None when nobody reads any more."""
         while True:
-            for message in self._channel.poll(_ABOUT_CALLS) if room else self._channel.wait(_ABOUT_CALLS):
-                if message.call_id == call_id:
-                    if message.kind == wire.CANCEL:
+            messages = self._channel.poll(_ABOUT_CALLS) if room else self._channel.wait(_ABOUT_CALLS)
+            for kind, about, number, _ in messages:
+                if about == call_id:
+                    if kind == wire.CANCEL:
                         return None
-                    room += message.number
+                    room += number
             if room:
                 return room
 

@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
 
 from workfleet.pools import wire
 from workfleet.pools.parcel import Parcel
@@ -21,13 +21,8 @@ _PIPED: Final = 2_048
 """Smaller than the least PIPE_BUF that there is in the wild, 4,096, with its header."""
 
 
-class Message(NamedTuple):
-    """One frame, kept."""
-
-    kind: int
-    call_id: int
-    number: int
-    body: bytes | memoryview | Parcel
+Message = tuple[int, int, int, wire.Heard]
+"""Kind, call id, number, body: one frame, whose body stays valid."""
 
 
 class Closed(Exception):
@@ -46,7 +41,7 @@ class Channel:
         results: Segment | None = None,
     ) -> None:
         self._socket = sock
-        self._reader = wire.FrameReader(arguments)
+        self._reader = wire.FrameReader(arguments, lasting=True)
         self._results = results
         self._put = 0
         self._pipe = pipe
@@ -82,13 +77,13 @@ class Channel:
             self._pipe is not None
             and kind == wire.RESULT
             and arrived
-            and arrived[0].kind == wire.CALL
+            and arrived[0][0] == wire.CALL
             and ended - self._told < _QUIET_NS
             and type(body) is bytes
             and len(body) < _PIPED
         ):
             try:
-                os.write(self._pipe, wire.frame(kind, call_id, body, number)[0])  # so small a piece is written whole
+                os.write(self._pipe, wire.small(kind, call_id, body, number))  # so small a piece is written whole
             except BlockingIOError:  # full
                 pass
             else:
@@ -101,9 +96,10 @@ class Channel:
 
     def next(self) -> Message:
         """The next message; waits for it."""
-        while not self._arrived:
+        arrived = self._arrived
+        while not arrived:
             self._read(0)
-        return self._arrived.popleft()
+        return arrived.popleft()
 
     def poll(self, kinds: frozenset[int]) -> list[Message]:
         """Reads what is there without waiting, and takes the messages of these kinds out of the order."""
@@ -122,20 +118,20 @@ class Channel:
     def _take(self, kinds: frozenset[int]) -> list[Message]:
         if not self._arrived:
             return []
-        taken = [message for message in self._arrived if message.kind in kinds]
+        taken = [message for message in self._arrived if message[0] in kinds]
         if taken:
-            self._arrived = deque(message for message in self._arrived if message.kind not in kinds)
+            self._arrived = deque(message for message in self._arrived if message[0] not in kinds)
         return taken
 
     def _read(self, flags: int) -> None:
         count = self._socket.recv_into(self._reader.room(), 0, flags)
         if not count:
             raise Closed
-        for kind, call_id, number, body in self._reader.take(count):
-            if kind == wire.TAKEN:
+        for message in self._reader.take(count):
+            if message[0] == wire.TAKEN:
                 self._release()
             else:
-                self._arrived.append(Message(kind, call_id, number, wire.kept(body)))
+                self._arrived.append(message)
 
     def _release(self) -> None:
         with self._sending:

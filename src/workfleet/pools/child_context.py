@@ -38,13 +38,18 @@ class CallContext:
         self._channel.send(kind, self._call_id, body)
 
 
-_current: ContextVar[CallContext | None] = ContextVar("workfleet_call", default=None)
+_current: ContextVar[tuple[Channel, int, Mapping[str, Any] | None] | None] = ContextVar("workfleet_call", default=None)
 
 
 def current() -> CallContext | None:
     """The call that this code runs in; None outside of a pool's child."""
-    return _current.get()
+    entered = _current.get()
+    if entered is None:
+        return None
+    channel, call_id, facts = entered
+    return CallContext(channel, call_id, facts or {})
 
 
-def enter(context: CallContext) -> None:
-    _current.set(context)
+def enter(channel: Channel, call_id: int, facts: Mapping[str, Any] | None) -> None:
+    """This code runs in that call. Most never ask for their context, so it is made for those that do."""
+    _current.set((channel, call_id, facts))

@@ -14,18 +14,28 @@ import time
 import traceback
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing, closing
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from workfleet.pools import board, child_context, wire
+from workfleet.pools.child import Boot
 from workfleet.pools.child_calls import Unsendable, encoded
-from workfleet.pools.child_channel import Message
 from workfleet.pools.child_failure import pack
-from workfleet.pools.child_target import Target
+from workfleet.pools.child_target import Kind, Target
 from workfleet.pools.child_thread import LEFT, from_boot
-from workfleet.pools.link import OnFrame
+from workfleet.pools.child_trace import TRACEPARENT, CallTrace
+from workfleet.pools.link import OnFrames
 from workfleet.pools.marks import Moment
+from workfleet.pools.parcel import Parcel
 from workfleet.pools.process import Exit
 from workfleet.pools.segment import Segment
+
+
+class Message(NamedTuple):
+    """What it has to do, in its order."""
+
+    kind: int
+    call_id: int
+    body: bytes | memoryview | Parcel
 
 
 class InlineChild:
@@ -33,13 +43,13 @@ class InlineChild:
 
     arguments: Segment | None = None
 
-    def __init__(self, label: str, build: Callable[[], object] | None, on_frame: OnFrame) -> None:
+    def __init__(self, label: str, build: Callable[[], object] | None, on_frames: OnFrames) -> None:
         self.pid = os.getpid()
         self.arguments = None
         self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._label = label
         self._build = build
-        self._mouth = _Mouth(on_frame)
+        self._mouth = _Mouth(on_frames)
         self._reader = wire.FrameReader()
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
         self._begun = self._beats = 0
@@ -47,24 +57,22 @@ class InlineChild:
         self._life: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._room = asyncio.Semaphore(0)
+        self._trace = CallTrace(None, None)
 
     async def open(self) -> None:
         self._life = asyncio.create_task(self._live(), name=self._label)
 
     def send(self, pieces: list[bytes]) -> None:
         for kind, call_id, number, body in _frames(self._reader, pieces):
-            self._hear(Message(kind, call_id, number, wire.kept(body)))
-
-    def _hear(self, message: Message) -> None:
-        running = self._running if message.call_id == self._begun else None
-        if message.kind == wire.CANCEL:
-            if running is not None:
-                running.cancel()
-        elif message.kind == wire.CREDIT:
-            for _ in range(message.number if running is not None else 0):
-                self._room.release()
-        else:
-            self._inbox.put_nowait(message)
+            running = self._running if call_id == self._begun else None
+            if kind == wire.CANCEL:
+                if running is not None:
+                    running.cancel()
+            elif kind == wire.CREDIT:
+                for _ in range(number if running is not None else 0):
+                    self._room.release()
+            else:
+                self._inbox.put_nowait(Message(kind, call_id, wire.kept(body)))
 
     def catch_up(self) -> None:
         """It says everything aloud."""
@@ -161,25 +169,25 @@ class InlineChild:
     async def _run_method(self, target: Target, message: Message) -> tuple[int, wire.Body]:
         method, args, kwargs, facts = wire.decode(message.body)
         kind, function = target.method(method)
-        child_context.enter(child_context.CallContext(self._mouth, message.call_id, facts or {}))
+        child_context.enter(self._mouth, message.call_id, facts)
         if facts is None or TRACEPARENT not in facts:
-            return await self._called(message, method, kind, partial(function, *args, **kwargs))
+            return await self._called(message, method, kind, function, args, kwargs)
         with self._trace.around(method, facts[TRACEPARENT]):
-            return await self._called(message, method, kind, partial(function, *args, **kwargs))
+            return await self._called(message, method, kind, function, args, kwargs)
 
     async def _called(
-        self, message: Message, method: str, kind: Kind, call: Callable[[], Any]
+        self, message: Message, method: str, kind: Kind, function: Callable[..., Any], args: Any, kwargs: Any
     ) -> tuple[int, wire.Body]:
         match kind:
             case "sync" | "async":
-                value = call()
+                value = function(*args, **kwargs)
                 if inspect.isgenerator(value) or inspect.isasyncgen(value):
                     raise TypeError(f"{method} returned a generator but is none itself: write it with `yield`")
                 return wire.RESULT, encoded(await _settled(value))
             case "generator":
-                await self._stream(message.call_id, _each(call()))
+                await self._stream(message.call_id, _each(function(*args, **kwargs)))
             case "async generator":
-                await self._stream(message.call_id, call())
+                await self._stream(message.call_id, function(*args, **kwargs))
             case _:
                 assert_never(kind)
         return wire.END, b""
@@ -194,15 +202,15 @@ class InlineChild:
 class _Mouth:
     """What it says is heard at once, as a copy like all that a child says, until it is closed."""
 
-    def __init__(self, on_frame: OnFrame) -> None:
-        self._on_frame = on_frame
+    def __init__(self, on_frames: OnFrames) -> None:
+        self._on_frames = on_frames
         self._reader = wire.FrameReader()
         self.closed = False
 
     def send(self, kind: int, call_id: int, body: wire.Body = b"", number: int = 0) -> None:
         if not self.closed:
             for frame in _frames(self._reader, wire.frame(kind, call_id, body, number)):
-                self._on_frame(*frame)
+                self._on_frames([frame])
 
 
 def _frames(reader: wire.FrameReader, pieces: list[bytes]) -> Iterator[wire.Frame]:

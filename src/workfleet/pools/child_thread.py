@@ -26,7 +26,7 @@ from workfleet.pools.child_engine import Engine
 from workfleet.pools.child_failure import pack
 from workfleet.pools.child_target import Target, find, run_hooks
 from workfleet.pools.child_trace import CallTrace
-from workfleet.pools.link import Link, OnFrame
+from workfleet.pools.link import Link, OnFrames
 from workfleet.pools.process import Exit
 from workfleet.pools.segment import Segment
 
@@ -38,11 +38,11 @@ class ThreadChild:
 
     arguments: Segment | None = None  # what is large goes by the socket: it is the same memory anyway
 
-    def __init__(self, label: str, build: Callable[[], object] | None, on_frame: OnFrame) -> None:
+    def __init__(self, label: str, build: Callable[[], object] | None, on_frames: OnFrames) -> None:
         self._build = build
         self._socket, theirs = socket.socketpair()
         self._board = Board(-1)  # memory of this process, without a descriptor
-        self._link = Link(on_frame)
+        self._link = Link(on_frames)
         self._exit = LEFT
         self._thread = threading.Thread(target=self._live, args=(theirs,), name=label, daemon=True)
         self.pid = os.getpid()
@@ -94,7 +94,7 @@ class ThreadChild:
         failed: BaseException | None = None
         target: Target | None = None
         try:
-            boot = Boot(*wire.decode(channel.next().body))
+            boot = Boot(*wire.decode(channel.next()[-1]))
             target, trace = self._make(boot, channel, engine), CallTrace(boot.trace, boot.traced_as)
             Calls(target, channel, self._board, engine, trace, orphaned=_Orphaned(engine, sock.fileno())).serve()
         except Closed:

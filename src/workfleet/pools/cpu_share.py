@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from workfleet.errors import ConfigError, Problem
-from workfleet.pools.link import OnFrame
+from workfleet.pools.link import OnFrames
 from workfleet.pools.output import OnOutput
-from workfleet.pools.process import Child, Spawn
+from workfleet.pools.process import Child, Spawn, give_up
 
 Means = Literal["cgroup", "affinity", ""]
 
@@ -63,15 +63,15 @@ def usable_processors() -> list[int]:
 def confined(spawn: Spawn, share: Share | None, spawned: Callable[[], None]) -> Spawn:
     """Starts children like `spawn`, within their share, and tells of each."""
 
-    async def start(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
-        child = await spawn(label, on_frame, on_output)
+    async def start(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
+        child = await spawn(label, on_frames, on_output)
         if share is not None:
             try:
                 release = share.confine(child.pid)
             except ProcessLookupError:  # it is gone already, and its end says why
                 pass
             except OSError:
-                child.kill()
+                give_up(child)
                 raise
             else:
                 child.ended.add_done_callback(lambda ended: release())

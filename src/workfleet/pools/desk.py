@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -43,6 +44,8 @@ class Desk:
         self._closed: Reason | None = None
         self._empty = asyncio.Event()
         self._empty.set()
+        self._idle = True
+        """Whether that is set: asking it would cost every call."""
         self.worked = asyncio.Event()
         """Set whenever a child is given a call."""
 
@@ -88,12 +91,16 @@ class Desk:
             raise self._refused()
         member = self._waiting.offer(call)
         if member is not None:
-            self._give(call, member)
+            self._with[call.id] = member
+            member.take(call)
+            self.worked.set()
         elif self._waiting.wait(call, self._limit):
-            call.freeze()
+            if type(call.body) is not bytes:
+                call.freeze()
         else:
             raise self._busy(call)
-        if self._empty.is_set():
+        if self._idle:
+            self._idle = False
             self._empty.clear()
 
     def _busy(self, call: Call) -> PoolBusy:
@@ -104,15 +111,15 @@ class Desk:
         retry_after_ms = int(min(max(wait, _SHORTEST_RETRY_MS), _LONGEST_RETRY_MS))
         return PoolBusy(self._pool, len(line), retry_after_ms)
 
-    def _give(self, call: Call, member: Member) -> None:
-        self._with[call.id] = member
-        if not self.worked.is_set():
-            self.worked.set()
-        member.take(call)
-
     def _give_out(self, freed: Member | None = None) -> None:
+        given = False
         while (following := self._waiting.next(freed)) is not None:
-            self._give(*following)
+            call, member = following
+            self._with[call.id] = member
+            member.take(call)
+            given = True
+        if given:
+            self.worked.set()
 
     def member_of(self, call: Call) -> Member | None:
         """The child that has the call."""
@@ -137,15 +144,20 @@ class Desk:
         if member in self._members:
             self._members.remove(member)
 
-    def finished(self, call: Call, micros: int | None) -> None:
-        """`micros` is what it took; None when its child died."""
-        member = self._with.pop(call.id, None)
-        if micros is not None:
-            self._pace.took(call.method, micros)
+    def finished(self, member: Member, calls: list[Call], *, answered: bool) -> None:
+        """These of the child's calls have ended: it has answered them, or it died."""
+        took: defaultdict[str, list[int]] = defaultdict(list)
+        for call in calls:
+            del self._with[call.id]
+            if call.micros is not None:
+                took[call.method].append(call.micros)
+        if answered:
+            for method, micros in took.items():
+                self._pace.took(method, *micros)
         if len(self._waiting):
             self._give_out(member)
-        elif not self._with:
-            self._empty.set()
+        else:
+            self._note_emptiness()
 
     def take_back(self, calls: list[Call]) -> None:
         """Calls that their child never began: they are the first again."""
@@ -159,5 +171,6 @@ class Desk:
         self._note_emptiness()
 
     def _note_emptiness(self) -> None:
-        if not self.unfinished:
+        if not self._with and not len(self._waiting):
+            self._idle = True
             self._empty.set()

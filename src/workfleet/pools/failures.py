@@ -28,12 +28,16 @@ def unsendable_result(pool: str, method: str, body: wire.Heard) -> PayloadReject
     return PayloadRejected(f"result of {pool}.{method}", "$", f"{type_name} cannot be sent to the caller: {reason}")
 
 
+def unreadable_result(pool: str, method: str, error: Exception) -> PayloadRejected:
+    return PayloadRejected(f"result of {pool}.{method}", "$", f"it cannot be read in this process: {error}")
+
+
 def request(
     pool: str, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], context: Mapping[str, Any] | None
 ) -> wire.Body:
     """The body of a call. Raises `PayloadRejected` that names the argument which cannot be sent."""
     try:
-        return parcel.pack_call(method, tuple(args), dict(kwargs), context)
+        return parcel.pack_call(method, args, kwargs, context)
     except Exception as error:
         path, value = _culprit(args, kwargs)
         kind = type(value).__qualname__

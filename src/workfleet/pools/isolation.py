@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from workfleet.pools.child_inline import InlineChild
 from workfleet.pools.child_thread import ThreadChild
-from workfleet.pools.link import OnFrame
+from workfleet.pools.link import OnFrames
 from workfleet.pools.marks import Isolation
 from workfleet.pools.output import OnOutput
 from workfleet.pools.process import Child, Spawn
@@ -29,9 +29,9 @@ def spawner(isolation: Isolation, recipe: Recipe | None, processes: Spawn) -> Sp
         return processes
     kind = ThreadChild if isolation == "thread" else InlineChild
 
-    async def spawn(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
+    async def spawn(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
         # What they print goes where this process prints: there is no output of their own to be heard.
-        child: ThreadChild | InlineChild = kind(label, None if recipe is None else await _build_of(recipe), on_frame)
+        child: ThreadChild | InlineChild = kind(label, None if recipe is None else await _build_of(recipe), on_frames)
         try:
             await child.open()
         except BaseException:  # also when it is cancelled: nobody would know of it

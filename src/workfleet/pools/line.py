@@ -6,14 +6,14 @@ Knows the child only as somewhere to send frames. Ending the child is the member
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from workfleet.errors import PayloadRejected
 from workfleet.pools import wire
 from workfleet.pools.calls import NEVER, Call
-from workfleet.pools.failures import unpack, unsendable_result
+from workfleet.pools.failures import unpack, unreadable_result, unsendable_result
 from workfleet.pools.parcel import Parcel
 from workfleet.pools.segment import Segment
 from workfleet.ports.clock import Clock
@@ -24,11 +24,13 @@ _LOOK_EVERY: Final = 0.002
 _MOST_LOSSES: Final = 2
 _MEANWHILE: Final = frozenset({wire.ITEM, wire.LOG, wire.PROGRESS})
 """Kinds that do not end a call."""
+_ABOUT_CALLS: Final = _MEANWHILE | {wire.RESULT, wire.ERROR, wire.UNSENDABLE, wire.END}
 
 
 class Line:
-    """`ended` is told of every call that the child answered, with the microseconds that it took. Large arguments go
-    through `memory`, where the child shares some; they are kept there until the call has ended."""
+    """`ended` is told of the calls that the child has answered, those of one word together, and how many of them have
+    failed. Large arguments go through `memory`, where the child shares some; they are kept there until the call has
+    ended. `other` hears what the child says that is not about a call."""
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class Line:
         send: Callable[[list[bytes]], None],
         catch_up: Callable[[], None],
         memory: Segment | None,
-        ended: Callable[[Call, int, bool], None],
+        ended: Callable[[list[Call], int], None],
+        other: Callable[[int, int, wire.Heard], None],
         note: Callable[[float], None],
     ) -> None:
         self._pool = pool
@@ -49,10 +52,14 @@ class Line:
         self._memory = memory
         self._catch_up = catch_up
         self._catching_up = False
-        self._early: deque[tuple[int, int, int, bytes]] = deque()
-        """What was said of calls that are not the head yet: what was said of that is still on its way."""
+        self._early: dict[int, tuple[int, bytes]] = {}
+        """Results of calls that are not the head yet, by call: what was said of that is still on its way."""
         self._looks = False
         self._ended = ended
+        self._other = other
+        self._answered: list[Call] = []
+        """What was answered but not told of yet."""
+        self._failed = 0
         self._note = note
         self.calls: deque[Call] = deque()
         """In order; only the line changes it."""
@@ -70,10 +77,15 @@ class Line:
         return self.calls[0].deadline if self.calls else NEVER
 
     def append(self, call: Call) -> None:
-        self.calls.append(call)
-        body = call.body
-        self._send(self._parcelled(call, body) if type(body) is Parcel else wire.frame(wire.CALL, call.id, body))
-        if len(self.calls) == 1:
+        calls, body = self.calls, call.body
+        if type(body) is Parcel:
+            self._send(self._parcelled(call, body))
+        elif len(body) < wire.SMALL:
+            self._send([wire.small(wire.CALL, call.id, cast(bytes, body))])
+        else:
+            self._send(wire.frame(wire.CALL, call.id, body))
+        calls.append(call)
+        if len(calls) == 1:
             self._begin(call)
         elif not self._looks:
             self._looks = True
@@ -136,43 +148,81 @@ class Line:
         call.deadline = self._clock.monotonic() + (self._grace if hears else _SYNC_GRACE)
         self._note(call.deadline)
 
-    def hear(self, kind: int, call_id: int, number: int, body: wire.Heard) -> None:
+    def hear(self, frames: list[wire.Frame]) -> None:
+        """What the child says. What follows from answers is done once for all of them: most are small and many."""
+        try:
+            for frame in frames:
+                kind, call_id, micros, body = frame
+                calls = self.calls
+                if kind == wire.RESULT and calls and calls[0].id == call_id:
+                    self._hear_result(calls.popleft(), micros, body)
+                else:
+                    self._hear_one(*frame)
+                if self._early:
+                    self._hear_early()
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Those that were answered have ended, and the head is what runs now."""
+        if self._answered:
+            answered, failed, self._answered, self._failed = self._answered, self._failed, [], 0
+            for call in answered:
+                if call.made and not call.begun:
+                    call.begun = self._clock.monotonic()
+                if type(call.body) is Parcel and self._memory is not None:
+                    self._memory.release(call.id)
+            if self.calls:
+                self._begin(self.calls[0])
+            self._ended(answered, failed)
+
+    def _hear_result(self, call: Call, micros: int, body: wire.Heard) -> None:
+        call.micros = micros
+        self._answered.append(call)
+        try:
+            value = wire.decode(body) if type(body) is Parcel else pickle.loads(body)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - unpickling runs the value's own code
+            self._failed += 1
+            call.fail(unreadable_result(self._pool, call.method, error))
+        else:
+            call.succeed(value)
+
+    def _hear_one(self, kind: int, call_id: int, micros: int, body: wire.Heard) -> None:
+        if kind not in _ABOUT_CALLS:
+            self._settle()
+            self._other(kind, call_id, body)
+            return
         calls = self.calls
         if not calls:
             return
         if calls[0].id != call_id:
-            if self._catching_up:
-                if any(call.id == call_id for call in calls):
-                    self._early.append((kind, call_id, number, bytes(body)))  # type: ignore[arg-type] # none is a parcel
+            if self._catching_up:  # it sends nothing in that way but small results
+                self._early[call_id] = micros, bytes(body)  # type: ignore[arg-type] # none is a parcel
                 return
             self.catch_up()
+            calls = self.calls
             if not calls or calls[0].id != call_id:
                 return
+        call = calls[0]
         if kind in _MEANWHILE:
-            self._hear_meanwhile(calls[0], kind, body)
+            self._hear_meanwhile(call, kind, body)
             return
-        call = calls.popleft()
-        call.micros = number
-        if self._memory is not None and type(call.body) is Parcel:
-            self._memory.release(call_id)
-        error: Exception | None = None
-        value: Any = None
+        del calls[0]
         if kind == wire.RESULT:
-            value, error = self._decode(call, body)
-        elif kind == wire.ERROR:
-            error = unpack(body)
-        elif kind == wire.UNSENDABLE:
-            error = unsendable_result(self._pool, call.method, body)
-        if error is None:
-            call.succeed(value)
+            self._hear_result(call, micros, body)
+            return
+        call.micros = micros
+        self._answered.append(call)
+        if kind == wire.END:
+            call.succeed(None)
         else:
-            call.fail(error)
-        if calls:
-            self._begin(calls[0])
-        self._ended(call, number, error is not None)
-        if self._early and calls and calls[0].id == self._early[0][1]:
-            early = self._early.popleft()
-            self.hear(early[0], early[1], early[2], memoryview(early[3]))
+            self._failed += 1
+            call.fail(unpack(body) if kind == wire.ERROR else unsendable_result(self._pool, call.method, body))
+
+    def _hear_early(self) -> None:
+        """What was said of the head before it was the head."""
+        while self.calls and (early := self._early.pop(self.calls[0].id, None)) is not None:
+            self._hear_result(self.calls.popleft(), early[0], memoryview(early[1]))
 
     def _hear_meanwhile(self, call: Call, kind: int, body: wire.Heard) -> None:
         value, error = self._decode(call, body)
@@ -196,9 +246,8 @@ class Line:
     def _decode(self, call: Call, body: wire.Heard) -> tuple[Any, Exception | None]:
         try:
             return wire.decode(body), None
-        except Exception as error:  # noqa: BLE001 - unpickling runs the value's own code
-            what = f"result of {self._pool}.{call.method}"
-            return None, PayloadRejected(what, "$", f"it cannot be read in this process: {error}")
+        except Exception as error:  # noqa: BLE001 - as above
+            return None, unreadable_result(self._pool, call.method, error)
 
     def break_up(self, begun: int, death: Callable[[Call], Exception]) -> list[Call]:
         """The child is gone. The call that it had begun fails; gives back those that it never began, in order."""
@@ -212,7 +261,7 @@ class Line:
                 back.append(call)
             else:  # receiving it may be what kills a child (a huge argument): it is not tried for ever
                 call.fail(call.doom or death(call))
-                self._ended(call, 0, True)
+                self._ended([call], 1)
         self.calls.clear()
         if self._memory is not None:
             self._memory.close()
@@ -231,7 +280,7 @@ class Line:
                 self._memory.release(call.id)
             if call.abandoned:
                 call.succeed(None)  # nobody hears it; who abandoned it hears that no process has it
-                self._ended(call, 0, True)
+                self._ended([call], 1)
         return [call for call in calls if not call.abandoned]
 
     def _take_back(self, call: Call) -> None:

@@ -1,4 +1,7 @@
-"""The parent's end of a child's socket: frames in, frames out, the frames of one loop tick in one write."""
+"""The parent's end of a child's socket: frames in, frames out, the frames of one loop tick in one write.
+
+What follows at once from what a child said leaves at once: it works on that while this process tells the callers.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from workfleet.pools.segment import Segment
 
 _LARGE: Final = 1 << 16
 
-OnFrame = Callable[[int, int, int, wire.Heard], None]
-"""Called with kind, call id, number and body; the body is only valid during the call."""
+OnFrames = Callable[[list[wire.Frame]], None]
+"""Called with the frames that came together, in order. Their bodies are only valid during the call."""
 
 
 class Link(asyncio.BufferedProtocol):
@@ -24,18 +27,20 @@ class Link(asyncio.BufferedProtocol):
     that it wakes nobody for: `catch_up` hands them on.
     """
 
-    def __init__(self, on_frame: OnFrame, results: Segment | None = None, pipe: int | None = None) -> None:
-        self._on_frame = on_frame
+    def __init__(self, on_frames: OnFrames, results: Segment | None = None, pipe: int | None = None) -> None:
+        self._on_frames = on_frames
         self._reader = wire.FrameReader(results)
         self._pipe = pipe
         self._piped = wire.FrameReader()
         self._outgoing: list[bytes] = []
         self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
         self._transport: asyncio.Transport | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     async def open(self, sock: socket.socket) -> None:
         sock.setblocking(False)
+        self._socket = sock
         await self._loop.create_connection(lambda: self, sock=sock)
 
     def send(self, pieces: list[bytes]) -> None:
@@ -46,13 +51,26 @@ class Link(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         pieces, self._outgoing = self._outgoing, []
-        if self._transport is None or self._transport.is_closing():
+        transport = self._transport
+        if not pieces or transport is None or transport.is_closing():
             return
         if max(map(len, pieces)) < _LARGE:
-            self._transport.write(b"".join(pieces))
+            data = b"".join(pieces)
+            if sent := 0 if transport.get_write_buffer_size() else self._send_now(data):
+                data = data[sent:]
+            if data:
+                transport.write(data)
         else:  # joining would copy it
             for piece in pieces:
-                self._transport.write(piece)
+                transport.write(piece)
+
+    def _send_now(self, data: bytes) -> int:
+        """How much of it has left: a transport may only write when the loop has done all else that it has to do."""
+        assert self._socket is not None
+        try:
+            return self._socket.send(data)
+        except OSError:  # full, or its end is gone: the transport finds out which
+            return 0
 
     def close(self) -> None:
         if self._transport is not None:
@@ -65,25 +83,29 @@ class Link(asyncio.BufferedProtocol):
         return self._reader.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        on_frame, reader = self._on_frame, self._reader
+        reader = self._reader
         frames = reader.take(nbytes)
         while reader.shared:
             reader.shared -= 1
             self.send(wire.frame(wire.TAKEN, 0))
-        for frame in frames:
-            on_frame(*frame)
+        if frames:
+            self._on_frames(frames)
+            self._flush()
 
     def catch_up(self) -> None:
-        on_frame, reader = self._on_frame, self._piped
+        reader, heard = self._piped, False
         while self._pipe is not None:
             try:
                 count = os.readv(self._pipe, [reader.room()])
             except BlockingIOError:
-                return
+                break
             if not count:
-                return
-            for frame in reader.take(count):
-                on_frame(*frame)
+                break
+            if frames := reader.take(count):
+                self._on_frames(frames)
+                heard = True
+        if heard:
+            self._flush()
 
     def close_pipe(self) -> None:
         """Hands on the rest of what is there."""

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final, Literal, Protocol
 
-from workfleet.errors import CallStuck, CallTimeout, ChildDied, CpuTimeExceeded, PoolError
+from workfleet.errors import CallStuck, CallTimeout, ChildDied, CpuTimeExceeded, PoolError, RemoteError
 from workfleet.pools import wire
 from workfleet.pools.calls import NEVER, Call
 from workfleet.pools.failures import unpack
@@ -24,9 +24,6 @@ from workfleet.ports.clock import Clock
 State = Literal["starting", "ready", "spent", "draining", "stopping", "gone"]
 """`spent`: it has had its calls and waits for its replacement; without one it would go on."""
 
-_ABOUT_CALLS: Final = frozenset(
-    {wire.RESULT, wire.ERROR, wire.UNSENDABLE, wire.ITEM, wire.END, wire.LOG, wire.PROGRESS}
-)
 _ENDED: Final[Mapping[Isolation, str]] = {
     "process": "its process was killed",
     "thread": "its thread is left to itself",
@@ -44,7 +41,10 @@ class Floor(Protocol):
         """It is ready for calls."""
         ...
 
-    def finished(self, member: Member, call: Call, micros: int, *, failed: bool) -> None: ...
+    def finished(self, member: Member, calls: list[Call], failed: int) -> None:
+        """These have ended, so many of them with an error."""
+        ...
+
     def give_back(self, member: Member, calls: list[Call]) -> None:
         """It takes no more; these calls it never began, in their order."""
         ...
@@ -63,6 +63,7 @@ class Member:
     def __init__(self, slot: int, child: Child, options: PoolOptions, floor: Floor, clock: Clock) -> None:
         self.slot = slot
         self.child = child
+        self._pid = child.pid
         self.started = clock.monotonic()
         self.started_ms = clock.now_ms()
         self.start_ms = 0
@@ -90,7 +91,8 @@ class Member:
             send=child.send,
             memory=child.arguments,
             catch_up=child.catch_up,
-            ended=self._call_ended,
+            ended=self._calls_ended,
+            other=self._hear_other,
             note=floor.note,
         )
         self._options = options
@@ -126,10 +128,13 @@ class Member:
 
     def take(self, call: Call) -> None:
         """Another call. With its last one it is spent; shortly before that a replacement is asked for."""
+        call.pid = self._pid
+        if self._left == NEVER:
+            self.line.append(call)
+            return
         self._left -= 1
         if self._left <= 0:
             self.state = "spent"
-        call.pid = self.child.pid
         self.line.append(call)
         most = self._options.max_calls
         if most is not None and self._left <= most // _AHEAD:
@@ -250,12 +255,13 @@ class Member:
             self.why = f"did not stop within {options.graceful_timeout_ms} ms ({self.why})"
             self.kill(self.why)
 
-    def hear(self, kind: int, call_id: int, number: int, body: wire.Heard) -> None:
+    def hear(self, frames: list[wire.Frame]) -> None:
         """What the child says."""
         self.heard += 1
-        if kind in _ABOUT_CALLS:
-            self.line.hear(kind, call_id, number, body)
-        elif kind == wire.READY:
+        self.line.hear(frames)
+
+    def _hear_other(self, kind: int, call_id: int, body: wire.Heard) -> None:
+        if kind == wire.READY:
             self.line.kinds = wire.decode(body)
             if self.state == "starting":
                 self.state, self._until = "ready", NEVER
@@ -266,15 +272,16 @@ class Member:
             self._floor.give_back(self, self.line.give_back(call_id))
             self._stop_if_idle()
         elif kind == wire.UNFIT:
-            self.why = f"could not be built: {unpack(body)!r}"
+            error = unpack(body)
+            self.why = f"could not be built: {error if isinstance(error, RemoteError) else repr(error)}"
         elif kind == wire.PONG:
             self._answer_until = NEVER
             illness = wire.decode(body)
             if illness is not None:
                 self.leave(f"is not healthy: {illness}", asked=False)
 
-    def _call_ended(self, call: Call, micros: int, failed: bool) -> None:  # noqa: FBT001 - a callback's argument
-        self.calls += 1
-        self._floor.finished(self, call, micros, failed=failed)
+    def _calls_ended(self, calls: list[Call], failed: int) -> None:
+        self.calls += len(calls)
+        self._floor.finished(self, calls, failed)
         if not self.line.calls:
             self._stop_if_idle()

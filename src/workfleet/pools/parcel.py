@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 LARGE: Final = 1 << 18
@@ -113,9 +113,9 @@ def pack(value: object) -> bytes | Parcel:
     return Parcel(pickled, parts, bytes(kinds)) if parts else pickled
 
 
-def pack_call(method: str, args: tuple[Any, ...], kwargs: dict[str, Any], context: object) -> bytes | Parcel:
+def pack_call(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], context: object) -> bytes | Parcel:
     """`pack` of all of them, quicker where there are only simple arguments."""
-    request = method, args, kwargs, context
+    request = method, tuple(args), dict(kwargs), context
     if context is not None or kwargs:
         return pack(request)
     for each in args:

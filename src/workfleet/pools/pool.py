@@ -10,8 +10,9 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
+from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from workfleet.errors import ConfigError, PoolError, Problem, UsageError
 from workfleet.events import ChildDied, Event, PoolCpuLimited
@@ -45,6 +46,7 @@ class _Default:
 
 DEFAULT: Final = _Default()
 _PID: Final = "workfleet.child.pid"
+_NO_NAMES: Final[Mapping[str, Any]] = {}
 
 
 class ProcessPool:
@@ -95,6 +97,11 @@ class ProcessPool:
         )
         self._services = ServiceGroup(f"pool {options.name}", self._make_services(), clock=clock, publish=publish)
         self._serving: asyncio.Task[None] | None = None
+        self._future: Callable[[], asyncio.Future[Any]] = self._first_future
+
+    def _first_future(self) -> asyncio.Future[Any]:
+        self.start()
+        return self._future()
 
     def _tell(self, event: Event) -> None:
         if self.tally is not None and isinstance(event, ChildDied):
@@ -123,6 +130,7 @@ class ProcessPool:
     def start(self) -> None:
         """Starts the children if they are not, without waiting for them; the first call does it too."""
         if self._serving is None:
+            self._future = asyncio.get_running_loop().create_future
             self._serving = asyncio.create_task(self._services.serve(), name=f"pool {self.name}")
             if self._share is not None and (cores := self.options.cpu_cores) is not None:
                 self._publish(PoolCpuLimited(pool=self.name, cores=cores, by=self._share.by))
@@ -184,14 +192,30 @@ class ProcessPool:
         `listener` hears its log entries and progress. Left out, the timeout is the pool's; None is none.
 
         Large arguments are copied when the call is awaited, or was to wait for a child: later changes do not matter."""
+        if self._trace is None:
+            return self._run(self._make(method, args, kwargs, timeout_ms, context, listener, None))
+        if not self.options.tracing:
+            return self._run(self._make(method, args, kwargs, timeout_ms, context, listener, self._trace.current()))
+        make = partial(self._make, method, args, kwargs, timeout_ms, context, listener)
+        return self._run_traced(method, make, self._trace)
 
+    def call_as(
+        self, shown: str, method: str, args: Sequence[Any], *, timeout_ms: int | None, listener: Listener
+    ) -> Coroutine[Any, Any, Any]:
+        """The same for a method behind which there are many things: `shown` is what errors, figures and listings call
+        it. It must be no method's name."""
+        make = partial(self._make, method, args, None, timeout_ms, None, listener)
 
-        def make(trace: str | None) -> Call:
-            return self._make(method, args, kwargs or {}, timeout_ms, context, listener, trace)
+        def named(trace: str | None) -> Call:
+            call = make(trace)
+            call.method = shown
+            return call
 
-        if self._trace is not None and self.options.tracing:
-            return self._run_traced(method, make, self._trace)
-        return self._run(make(None if self._trace is None else self._trace.current()))
+        if self._trace is None:
+            return self._run(named(None))
+        if not self.options.tracing:
+            return self._run(named(self._trace.current()))
+        return self._run_traced(shown, named, self._trace)
 
     async def _run_traced(self, method: str, make: Callable[[str | None], Call], tracing: CallTracing) -> Any:
         with self._span(method, tracing) as begun:
@@ -230,10 +254,7 @@ class ProcessPool:
         listener: Listener | None = None,
     ) -> AsyncIterator[Any]:
         """Runs a generator in a child, at most a few items ahead of the consumer. The timeout is between two items."""
-
-        def make(trace: str | None) -> Call:
-            return self._make(method, args, kwargs or {}, timeout_ms, context, listener, trace)
-
+        make = partial(self._make, method, args, kwargs, timeout_ms, context, listener)
         if self._trace is None or not self.options.tracing:
             call = make(None if self._trace is None else self._trace.current())
             async with aclosing(self._items(call)) as found:
@@ -274,19 +295,17 @@ class ProcessPool:
         self,
         method: str,
         args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, Any] | None,
         timeout_ms: int | _Default | None,
         context: Mapping[str, Any] | None,
         listener: Listener | None,
         trace: str | None,
     ) -> Call:
-        if self._serving is None:
-            self.start()
         facts = context if trace is None else {**(context or {}), TRACEPARENT: trace}
-        body = request(self.name, method, args, kwargs, facts)
+        body = request(self.name, method, args, kwargs or _NO_NAMES, facts)
         timeout = self._timeout
-        if not isinstance(timeout_ms, _Default):
-            timeout = None if timeout_ms is None else timeout_ms / 1000
+        if timeout_ms is not DEFAULT:
+            timeout = None if timeout_ms is None else cast(int, timeout_ms) / 1000
         # A call that is followed is a job: long enough that being sent ahead to a busy child could only delay it.
         call = Call(
             next(self._ids),
@@ -295,11 +314,12 @@ class ProcessPool:
             timeout=timeout,
             listener=listener,
             alone=context is not None or listener is not None,
+            future=self._future(),
         )
         if self.tally is not None and not call.id % self.tally.stride:
             call.made = self._clock.monotonic()
         if self._keys is not None:
-            call.key = self._keys.of(method, args, kwargs)
+            call.key = self._keys.of(method, args, kwargs or _NO_NAMES)
         return call
 
     def _grant(self, call: Call, room: int) -> None:

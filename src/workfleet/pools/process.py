@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 from workfleet.pools import board, exits, segment
 from workfleet.pools.board import Board
-from workfleet.pools.link import Link, OnFrame
+from workfleet.pools.link import Link, OnFrames
 from workfleet.pools.output import Budget, OnOutput, Output
 from workfleet.pools.segment import Segment
 from workfleet.supervision import descendants, proc
@@ -84,26 +84,33 @@ class Child(Protocol):
 
 
 class Spawn(Protocol):
-    """Starts a child that tells `on_frame` what it says."""
+    """Starts a child that tells `on_frames` what it says."""
 
-    async def __call__(self, label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child: ...
+    async def __call__(self, label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child: ...
 
 
-async def spawn(label: str, on_frame: OnFrame, on_output: OnOutput | None) -> Child:
+async def spawn(label: str, on_frames: OnFrames, on_output: OnOutput | None) -> Child:
     """Starts a new interpreter. It waits for its `BOOT` frame."""
-    child = ChildProcess(label, on_frame, on_output)
+    child = ChildProcess(label, on_frames, on_output)
     try:
         await child.open()
     except BaseException:  # also when it is cancelled: nobody would know of it
-        child.kill()
+        give_up(child)
         raise
     return child
+
+
+def give_up(child: Child) -> None:
+    """Ends a child that nobody has begun to use. Who uses one closes its arguments, which are read after its end."""
+    child.kill()
+    if child.arguments is not None:
+        child.arguments.close()
 
 
 class ChildProcess:
     """A real one. Make it on the loop's thread: Linux ends a child with the thread that started it."""
 
-    def __init__(self, label: str, on_frame: OnFrame, on_output: OnOutput | None) -> None:
+    def __init__(self, label: str, on_frames: OnFrames, on_output: OnOutput | None) -> None:
         with ExitStack() as on_failure, ExitStack() as always:
             self._socket, theirs = socket.socketpair()
             on_failure.callback(self._socket.close)
@@ -135,7 +142,8 @@ class ChildProcess:
         self._gone: asyncio.Future[None] = loop.create_future()
         self._doubting: asyncio.TimerHandle | None = None
         self._last: tuple[int, str] | None = None
-        self._link = Link(on_frame, self._results, ours)
+        self._link = Link(on_frames, self._results, ours)
+        self.send = self._link.send  # no method of its own in between: every call passes here
         self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         stdout, stderr = self._pipes
         lines = Budget()
@@ -146,9 +154,6 @@ class ChildProcess:
     async def open(self) -> None:
         await self._link.open(self._socket)
         self._link.closed.add_done_callback(self._doubt)
-
-    def send(self, pieces: list[bytes]) -> None:
-        self._link.send(pieces)
 
     def catch_up(self) -> None:
         self._link.catch_up()

@@ -73,6 +73,8 @@ def _contradictions(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if (least is None) != (most is None):
         missing = "min_size" if least is None else "max_size"
         yield missing, "a pool that scales itself needs both min_size and max_size"
+    elif least is not None and least > most:
+        yield "min_size", f"{least} is above max_size={most}"
     elif least is not None and not least <= size <= most:
         yield "size", f"{size} is not between min_size={least} and max_size={most}"
     if (facts["strategy"] == "consistent_hash") != (facts["hash_key"] is not None):

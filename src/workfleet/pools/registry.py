@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar, Unpack, cast
 
 from msgspec import Struct
@@ -58,7 +58,7 @@ class Pools:
         self._spawn = spawn
         self._trace = trace
         self._pools: dict[str, ProcessPool] = {}
-        self._proxies: dict[type[Any], tuple[str, Any]] = {}
+        self._proxies: dict[type[Any], tuple[_Callee, Any]] = {}
 
     def declare(self, worker: type[W], **options: Unpack[ProcessOptions]) -> W:
         """The proxy of the class's pool, which is made if there is none, but not started.
@@ -70,18 +70,19 @@ class Pools:
         setup = self._configure(worker, options) if options or known is None else None
         if known is None and setup is not None:
             pool = self._make(setup, _keys(worker, setup.options))
+            callee = _Callee(pool)
             try:
-                known = pool.name, pool_proxy(worker, _Named(self._pools, pool.name), setup.middleware)
+                known = callee, pool_proxy(worker, callee, setup.middleware)
             except ConfigError:
                 del self._pools[pool.name]
                 raise
             self._proxies[worker] = known
         elif known is not None and setup is not None:
-            there = self._pools[known[0]]
+            there = self._pools[known[0].name]
             if there.stats().state == "new":
                 keys = _keys(worker, setup.options)
                 del self._pools[there.name]
-                self._make(setup, keys)
+                known[0].lead_to(self._make(setup, keys))
             else:
                 _compare(there.options, setup.options)
         assert known is not None
@@ -89,15 +90,15 @@ class Pools:
 
     def add(self, child: ChildSpec, options: PoolOptions) -> ProcessPool:
         """A pool without a class. Raises `ConfigError` when the name is taken, and for keys: it has no parameters."""
-        if options.hash_key is not None:
-            problem = "consistent_hash is for the pool of a @process class, whose methods have the parameters of a key"
-            raise ConfigError(Problem(f"pool {options.name}: strategy", problem))
+        problems = keyless_problems(options)
+        if problems:
+            raise ConfigError(problems)
         return self._make(PoolSetup(child, options), None)
 
     def _make(self, setup: PoolSetup, keys: MethodKeys | None) -> ProcessPool:
         options = setup.options
         if options.name in self._pools:
-            raise ConfigError(Problem(f"pool {options.name}", "there are two pools of this name: give one another"))
+            raise ConfigError(two_pools(options.name))
 
         def printed(line: str, stream: Stream, pid: int) -> None:
             self._publish(ChildPrinted(pool=options.name, pid=pid, stream=stream, line=line))
@@ -125,7 +126,7 @@ class Pools:
 
     def get(self, which: type[Any] | str) -> ProcessPool:
         """The pool of a class or name. Raises `NotFound`."""
-        name = self._proxies[which][0] if isinstance(which, type) and which in self._proxies else which
+        name = self._proxies[which][0].name if isinstance(which, type) and which in self._proxies else which
         pool = self._pools.get(name) if isinstance(name, str) else None
         if pool is None:
             wanted = which if isinstance(which, str) else which.__qualname__
@@ -164,21 +165,28 @@ class Pools:
         return sum(await asyncio.gather(*(pool.stop(timeout_ms) for pool in self._pools.values())))
 
 
-class _Named:
-    """What a proxy calls: the pool of that name, which is another one once its options were given anew."""
+class _Callee:
+    """What a proxy calls: the pool, which is another one once its options were given anew. No step in between."""
 
-    def __init__(self, pools: Mapping[str, ProcessPool], name: str) -> None:
-        self._pools, self.name = pools, name
+    def __init__(self, pool: ProcessPool) -> None:
+        self.name = pool.name
+        self.lead_to(pool)
 
-    def call(
-        self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Coroutine[Any, Any, Any]:
-        return self._pools[self.name].call(method, args, kwargs)
+    def lead_to(self, pool: ProcessPool) -> None:
+        self.call, self.stream = pool.call, pool.stream
 
-    def stream(
-        self, method: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[Any]:
-        return self._pools[self.name].stream(method, args, kwargs)
+
+def keyless_problems(options: PoolOptions) -> list[Problem]:
+    """What a pool without a class cannot have."""
+    if options.hash_key is None:
+        return []
+    problem = "consistent_hash is for the pool of a @process class, whose methods have the parameters of a key"
+    return [Problem(f"pool {options.name}: strategy", problem)]
+
+
+def two_pools(name: str) -> Problem:
+    """Names are unique."""
+    return Problem(f"pool {name}", "there are two pools of this name: give one another")
 
 
 def _keys(worker: type[Any], options: PoolOptions) -> MethodKeys | None:

@@ -176,11 +176,11 @@ class Roster:
 
     # What slots ask.
 
-    def died(self, slot: int, started: float, how: str, last_words: str) -> float | None:
+    def died(self, slot: int, started: float, how: str, last_words: str, *, ready: bool) -> float | None:
         """Seconds until the next start; None: there is none."""
         if self.state != "running":
             return None
-        wait = self._deaths.died(slot, started=started, now=self._clock.monotonic(), size=self.size)
+        wait = self._deaths.died(slot, started=started, now=self._clock.monotonic(), size=self.size, ready=ready)
         self._last_words = last_words
         if wait is None:
             others = any(other.wanted for other in self._slots.values() if other.number != slot)
@@ -237,15 +237,15 @@ class Roster:
     def due(self, member: Member) -> None:
         self.recycler.look(member)
 
-    def finished(self, member: Member, call: Call, micros: int, *, failed: bool) -> None:
-        self.calls += 1
+    def finished(self, member: Member, calls: list[Call], failed: int) -> None:
+        self.calls += len(calls)
         self.failures += failed
         answered = member.state != "gone"
         if answered:
             self._deaths.call_completed(member.slot)
             if member.due:
                 self.recycler.finished(member)
-        self._desk.finished(call, micros if answered else None)
+        self._desk.finished(member, calls, answered=answered)
 
     def give_back(self, member: Member, calls: list[Call]) -> None:
         self._desk.leave(member)

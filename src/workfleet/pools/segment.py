@@ -110,4 +110,7 @@ class Segment:
         return data
 
     def close(self) -> None:
-        os.close(self._fd)
+        """A second time does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1  # its number may soon be another file's

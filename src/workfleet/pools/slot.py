@@ -20,7 +20,7 @@ from workfleet.ports.clock import Clock
 class Verdicts(Protocol):
     """Who decides what follows a death."""
 
-    def died(self, slot: int, started: float, how: str, last_words: str) -> float | None:
+    def died(self, slot: int, started: float, how: str, last_words: str, *, ready: bool) -> float | None:
         """Unasked. Seconds until the next start; None: there is none."""
         ...
 
@@ -75,7 +75,7 @@ class Slot:
                 member = await self._starter.start(self.name, self.number, self._floor)
             except OSError as error:  # no process or descriptor to be had: a death like any other
                 self.restarts += 1
-                wait = self._verdicts.died(self.number, started, f"it could not be started: {error}", "")
+                wait = self._verdicts.died(self.number, started, f"it could not be started: {error}", "", ready=False)
             else:
                 if not self.wanted:
                     member.kill("no longer wanted", planned=True)
@@ -88,7 +88,8 @@ class Slot:
     def _judge(self, member: Member) -> float | None:
         wait = 0.0
         if not member.asked:
-            verdict = self._verdicts.died(self.number, member.started, member.why, member.last_words)
+            ready = member.ready.done() and not member.ready.cancelled()
+            verdict = self._verdicts.died(self.number, member.started, member.why, member.last_words, ready=ready)
             if verdict is None:
                 return None
             self.restarts += 1

@@ -50,8 +50,8 @@ class Starter:
         """A child that is not ready yet. Raises `OSError` where there is no process or descriptor to be had."""
         ears: list[Member] = []
 
-        def hear(kind: int, call_id: int, number: int, body: wire.Heard) -> None:
-            ears[0].hear(kind, call_id, number, body)
+        def hear(frames: list[wire.Frame]) -> None:
+            ears[0].hear(frames)
 
         boot = self._boot()
         child = await self._spawn(label, hear, self._on_output)

@@ -37,7 +37,7 @@ class LeastBusy:
                 count = len(member.line.calls)
                 if best is None or count < fewest:
                     best, fewest = member, count
-        return best if best is None or not fewest or has_room(best, call, self._pace) else None
+        return best if not fewest or best is None or has_room(best, call, self._pace) else None
 
 
 class RoundRobin:
@@ -98,9 +98,10 @@ def has_room(member: Member, call: Call, pace: Pace) -> bool:
     calls = member.line.calls
     if not calls:
         return True
-    if call.alone or calls[0].alone or len(calls) >= pace.line(call.method):
+    head, method = calls[0], call.method
+    if call.alone or head.alone or len(calls) >= pace.line(method):
         return False
-    return calls[0].method == call.method or len(calls) < pace.line(calls[0].method)
+    return head.method == method or len(calls) < pace.line(head.method)
 
 
 def _load(member: Member) -> int:

@@ -43,7 +43,7 @@ STREAM_WINDOW: Final = 8
 """How many items of a stream may be on their way: the child stops there until the consumer has taken some."""
 
 HEADER = struct.Struct("<QBIQ")
-_SMALL = 1 << 16
+SMALL: Final = 1 << 16
 _LARGEST_NUMBER = (1 << 32) - 1
 _HEADER = HEADER.size
 _pack = HEADER.pack
@@ -67,16 +67,16 @@ def decode(body: bytes | memoryview | Parcel) -> Any:
 
 def kept(body: Heard) -> bytes | memoryview | Parcel:
     """The body in a form that stays valid: a large one owns its buffer already."""
-    return body if len(body) >= _SMALL or type(body) is Parcel else bytes(body)  # type: ignore[arg-type]
+    return body if len(body) >= SMALL or type(body) is Parcel else bytes(body)  # type: ignore[arg-type]
 
 
 def frame(kind: int, call_id: int, body: Body = b"", number: int = 0, *, start: int | None = None) -> list[bytes]:
     """The frame in pieces: a large one stays a piece of its own, so that it is not copied. `start` is where a parcel's
     parts begin in the memory that both ends share; None: they are sent along."""
     if type(body) is bytes:
-        size = len(body)
-        header = _pack(size, kind, min(number, _LARGEST_NUMBER), call_id)
-        return [header + body] if size < _SMALL else [header, body]
+        if len(body) < SMALL:
+            return [small(kind, call_id, body, number)]
+        return [_pack(len(body), kind, min(number, _LARGEST_NUMBER), call_id), body]
     assert isinstance(body, Parcel)
     head = body.head(start)
     parts: list[Any] = list(body.parts) if start is None else []  # any buffer can be written
@@ -84,17 +84,24 @@ def frame(kind: int, call_id: int, body: Body = b"", number: int = 0, *, start: 
     return [HEADER.pack(size, kind | LARGE, min(number, _LARGEST_NUMBER), call_id) + head, *parts]
 
 
+def small(kind: int, call_id: int, body: bytes, number: int = 0) -> bytes:
+    """The frame in one piece."""
+    return _pack(len(body), kind, min(number, _LARGEST_NUMBER), call_id) + body
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames. Fill `room()`, then take the whole frames with `take(count)`.
 
-    The parts of parcels are copied out of `memory` where the other end has put them there; `shared` counts those.
+    With `lasting`, the bodies stay valid for good. The parts of parcels are copied out of `memory` where the other end
+    has put them there; `shared` counts those.
     """
 
-    def __init__(self, memory: parcel.Readable | None = None) -> None:
+    def __init__(self, memory: parcel.Readable | None = None, *, lasting: bool = False) -> None:
         self._memory = memory
+        self._lasting = lasting
         self.shared = 0
         self._needed = _HEADER
-        self._renew(_SMALL)
+        self._renew(SMALL)
 
     def _renew(self, size: int) -> None:
         self._view = memoryview(bytearray(size))
@@ -115,6 +122,8 @@ class FrameReader:
             needed = _HEADER + length
             if end - start < needed:
                 break
+            if self._lasting and len(view) == SMALL and not frames:
+                view = memoryview(bytes(view[:end]))  # one copy for all: the buffer is used again
             body: Heard = view[start + _HEADER : start + needed]
             if kind >= LARGE:
                 kind -= LARGE
@@ -133,13 +142,13 @@ class FrameReader:
     def _make_room(self) -> None:
         """Sees that the frame that was begun has room. A large body keeps the buffer that it was handed out of."""
         needed = self._needed
-        if self._start == self._end and needed <= len(self._view) == _SMALL:
+        if self._start == self._end and needed <= len(self._view) == SMALL:
             self._start = self._end = 0
             return
         if self._start == 0 and self._end < needed <= len(self._view):
             return
         left = bytes(self._view[self._start : self._end])
-        if len(self._view) != _SMALL or needed > _SMALL:
-            self._renew(max(needed, _SMALL))
+        if len(self._view) != SMALL or needed > SMALL:
+            self._renew(max(needed, SMALL))
         self._view[: len(left)] = left
         self._start, self._end = 0, len(left)

@@ -49,7 +49,12 @@ async def test_a_declared_one_has_injected_parameters_and_runs_in_the_loop_or_in
         assert (await health.check()).status == "healthy"
         gateway.down = True
         said = await health.check_one("gateway")
-        assert (said.status, said.critical, said.facts, said.reason) == ("degraded", False, {"down": True}, "it is slow")
+        assert (said.status, said.critical, said.facts, said.reason) == (
+            "degraded",
+            False,
+            {"down": True},
+            "it is slow",
+        )
         said = await health.check_one("plain")
         assert (said.status, said.critical, said.reason) == ("unhealthy", True, "ConnectionError: refused")
     assert threading.get_ident() not in threads
@@ -117,15 +122,18 @@ async def test_one_that_hangs_harms_nobody(project: Path) -> None:
     async def work(job: Job[int]) -> None:
         done.append(job.data)
 
-    async with Worker(app) as worker:
-        health = await worker.get(Health)
-        reports = [await health.check() for _ in range(5)]
-        assert reports[-1].reason == "hangs: no answer within 50 ms; thread: no answer within 300 ms"
-        assert sorted(asked) == ["loop", "thread"], "slow checks pile up"
-        await worker.client.enqueue(work.job(7))
-        await until(lambda: done == [7])
-        assert worker.runtime.readiness.unready == ()
-        free.set()
+    try:
+        async with Worker(app) as worker:
+            health = await worker.get(Health)
+            reports = [await health.check() for _ in range(5)]
+            assert reports[-1].reason == "hangs: no answer within 50 ms; thread: no answer within 300 ms"
+            assert sorted(asked) == ["loop", "thread"], "slow checks pile up"
+            await worker.client.enqueue(work.job(7))
+            await until(lambda: done == [7])
+            assert worker.runtime.readiness.unready == ()
+            free.set()
+    finally:
+        free.set()  # or a failing test would hang
     assert worker.stopped is not None
     assert worker.stopped.refused == ()
 

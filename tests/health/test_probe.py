@@ -78,6 +78,14 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
 
 
 Ask = Callable[..., tuple[int, str]]
+BLOCKED = "event-loop blocked: nothing is heard of it for"
+
+
+def health(*said: tuple[str, str, str]) -> dict[str, Any]:
+    """What a worker tells of its health, as far as the probe looks at it."""
+    return {"health": {"indicators": [{"name": name, "status": how, "reason": why} for name, how, why in said]}}
+
+
 OLD = "the status file is 15.0 s old: the supervisor makes no progress"
 
 
@@ -126,6 +134,31 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
             "ok",
         ),
         (status(worker(unready=("x",)), worker(index=1)), "ok", "ok", "ok"),
+        (status(worker(beat_age_ms=3_999)), "ok", "ok", "ok"),
+        (status(worker(beat_age_ms=4_000)), "ok", f"ok, but worker 0: {BLOCKED} 5 s", "ok"),
+        (status(worker(beat_age_ms=29_000, unready=("old",))), "ok", f"worker 0: {BLOCKED} 30 s", "ok"),
+        (status(worker(beat_age_ms=20_000, store_ok_age_ms=29_000)), "ok", f"worker 0: {BLOCKED} 21 s", "ok"),
+        (status(worker(beat_age_ms=29_000), worker(index=1)), "ok", f"ok, but worker 0: {BLOCKED} 30 s", "ok"),
+        (
+            status(worker(details=health(("disk", "degraded", "half full"), ("fine", "healthy", ""))), worker(index=1)),
+            "ok",
+            "ok, but worker 0: disk degraded (half full)",
+            "ok",
+        ),
+        (
+            status(worker(unready=("gate: shut",), details=health(("disk", "degraded", "")))),
+            "ok",
+            "worker 0: gate: shut",
+            "ok",
+        ),
+        (
+            status(worker(details=health(*((f"i{n}", "unhealthy", "") for n in range(7))))),
+            "ok",
+            "ok, but " + "; ".join(f"worker 0: i{n} unhealthy" for n in range(5)) + "; and 2 more",
+            "ok",
+        ),
+        (status(worker(state="draining", details=health(("disk", "degraded", ""))), worker(index=1)), "ok", "ok", "ok"),
+        (status(worker(details={"health": {"indicators": "?"}})), "ok", "ok", "ok"),
         (
             status(version=2),
             *["the status file is of a newer version (2): update the probe"] * 3,
@@ -135,7 +168,8 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
 def test_judgements(place: Path, ask: Ask, document: Status, live: str, ready: str, startup: str) -> None:
     write(place, document)
     for check, expected in (("live", live), ("ready", ready), ("startup", startup)):
-        assert ask(check) == (0 if expected == "ok" else 1, f"{check}: {expected}")
+        passes = expected == "ok" or expected.startswith("ok, but ")
+        assert ask(check) == (0 if passes else 1, f"{check}: {expected}")
 
 
 def test_no_workers_are_live_and_not_ready(place: Path, ask: Ask) -> None:
@@ -294,6 +328,10 @@ def test_json(place: Path, ask: Ask) -> None:
     assert (code, json.loads(said)) == (1, document)
     workers = json.loads(ask("ready", "--json", "-v")[1])["workers"]
     assert [each["id"] for each in workers] == ["w0"]
+    write(place, status(worker(details=health(("disk", "degraded", "half full")))))
+    shown = json.loads(ask("ready", "--json")[1])
+    assert (shown["ok"], shown["notes"]) == (True, ["worker 0: disk degraded (half full)"])
+    assert json.loads(ask("live", "--json")[1])["notes"] == []
 
 
 def test_verbose(place: Path, ask: Ask) -> None:

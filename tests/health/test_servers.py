@@ -82,7 +82,7 @@ async def test_without_clients_there_is_nothing_to_watch(redis_server: Server, p
             assert "redis" not in [each.name for each in report.indicators]
 
 
-@pytest.mark.parametrize(("took_s", "status"), [(0.099, "healthy"), (0.1, "degraded"), (1.0, "unhealthy")])
+@pytest.mark.parametrize(("took_s", "status"), [(0.0625, "healthy"), (0.125, "degraded"), (1.0, "unhealthy")])
 async def test_a_slow_ping(took_s: float, status: str) -> None:
     clock = ManualClock()
 
@@ -156,7 +156,7 @@ async def test_what_nobody_can_ask_is_not_watched(project: Path, db: dict[str, s
     assert "database" not in [each.name for each in report.indicators]
 
 
-@pytest.mark.parametrize(("took_s", "status"), [(0.099, "healthy"), (0.1, "degraded"), (1.0, "unhealthy")])
+@pytest.mark.parametrize(("took_s", "status"), [(0.0625, "healthy"), (0.125, "degraded"), (1.0, "unhealthy")])
 async def test_a_slow_database(took_s: float, status: str) -> None:
     clock = ManualClock()
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.observe.manual_clock import ManualClock
 from workfleet.app.fleet_look import FleetLook
+from workfleet.app.queue_counts import QueueCounts
 from workfleet.errors import StoreUnavailable
 from workfleet.health.work import Ages, QueuesIndicator, SchedulesIndicator
 from workfleet.model.handout import Hold
@@ -41,9 +42,7 @@ def reading(values: Mapping[str, int]) -> Any:
         ({"mail": 30_000}, {"mail": (10_000, None)}, "degraded", "mail: a job waits for 30s"),
     ],
 )  # fmt: skip
-async def test_the_oldest_job_of_a_queue(
-    ages: dict[str, int], own: dict[str, Ages], status: str, reason: str
-) -> None:
+async def test_the_oldest_job_of_a_queue(ages: dict[str, int], own: dict[str, Ages], status: str, reason: str) -> None:
     said = await QueuesIndicator(reading(ages), own=own).check()
     assert (said.status, said.reason) == (status, reason)
     assert said.facts == {"queues": len(ages), "oldest_ms": max(ages.values(), default=0)}
@@ -76,7 +75,8 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.memory = MemoryStore("shop", self.clock)
-        self.look = FleetLook(self.opened, self.clock, interval_ms=MINUTE, within_ms=200)
+        self.counts = QueueCounts(self.opened, self.clock)
+        self.look = FleetLook(self.opened, self.counts, self.clock, interval_ms=MINUTE, within_ms=200)
 
     async def opened(self) -> Any:
         return self.memory
@@ -173,3 +173,22 @@ async def test_while_the_store_is_ill_what_was_read_last_counts(how: str, monkey
         house.later()
         assert await house.look.queues() == {"mail": MINUTE}
     assert await house.look.queues() == {"mail": 2 * MINUTE}
+
+
+async def test_what_metrics_have_read_of_the_queues_is_not_asked_again() -> None:
+    house, asked = House(), list[None]()
+    counts = house.memory.jobs.counts
+
+    async def counting(**options: Any) -> Any:
+        asked.append(None)
+        return await counts(**options)
+
+    house.memory.jobs.counts = counting  # type: ignore[method-assign]
+    await house.enqueue("mail")
+    house.later(1_000)
+    await house.counts.read()
+    assert await house.look.queues() == {"mail": 1_000}
+    assert len(asked) == 1
+    house.later()
+    assert await house.look.queues() == {"mail": 1_000 + MINUTE}
+    assert len(asked) == 2

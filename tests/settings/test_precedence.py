@@ -68,7 +68,11 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
             },
         },
         "metrics": {
-            "app_name": None, "collection": {"enabled": True, "interval": "10s"}, "storage": "sqlite",
+            "app_name": None, "storage": "sqlite", "url": None, "textfile": None,
+            "collection": {
+                "enabled": True, "interval": "10s", "process": True, "system": True, "store_interval": "1m",
+                "queues": True, "schedules": True, "locks": True, "custom": True,
+            },
             "batch_size": 200, "flush_interval": "10s", "retention": "14d", "cleanup_interval": "1h",
         },
         "health": {
@@ -87,6 +91,7 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
             "queue_ages": {}, "interval": "10s", "store_interval": "1m", "timeout": "2s", "cache_ttl": "1s",
             "version": None,
         },
+        "tracing": {"enabled": True, "runs": "child"},
         "log": {"level": "info", "format": "auto", "levels": {}},
         "outbox": {"database": None, "poll": "1s", "batch": 500},
     }  # fmt: skip

@@ -10,10 +10,12 @@ from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
 
 from .fleet_facts import overdue_ms
+from .queue_counts import QueueCounts
 
 _PAGE = 1_000
 _MOST_PAGES = 2
 """Of schedules in one look; the next one goes on where it ended."""
+_ASK_TIME = 8
 
 
 class FleetLook:
@@ -23,21 +25,32 @@ class FleetLook:
     `within_ms`, what was read last still counts: that the store is ill is for others to say."""
 
     def __init__(
-        self, store: Callable[[], Awaitable[Store]], clock: Clock, *, interval_ms: int, within_ms: float
+        self,
+        store: Callable[[], Awaitable[Store]],
+        counts: QueueCounts,
+        clock: Clock,
+        *,
+        interval_ms: int,
+        within_ms: float,
     ) -> None:
         self.queues = Kept(self._read_queues, clock, interval_ms=interval_ms, within_ms=within_ms)
         self.schedules = Kept(self._read_schedules, clock, interval_ms=interval_ms, within_ms=within_ms)
-        self._store, self._after, self._round = store, "", 0
+        self._store, self._counts, self._clock, self._counted_s = store, counts, clock, float("-inf")
+        self._ahead_ms: float | None = None
+        """How far the store's clock is ahead of this process's monotonic one."""
+        self._looks, self._after, self._round = 0, "", 0
         self._late: dict[str, tuple[int, int]] = {}
         """How late, and the round in which that was seen."""
 
     async def _read_queues(self) -> dict[str, int]:
         store = await self._store()
-        counts = await store.jobs.counts(housekeeping=False)
+        # Metrics ask at an interval, too: what they were told since the last look is new enough.
+        counts = await self._counts.since(self._counted_s)
+        self._counted_s = self._clock.monotonic()
         since = {name: each.oldest_ready_ms for name, each in counts.items() if each.oldest_ready_ms is not None}
         if not since:
             return {}
-        now_ms, records = await store.now_ms(), await store.queues.all()
+        now_ms, records = await self._now_ms(store), await store.queues.all()
         # A queue that somebody has paused waits because it should.
         works = [name for name in since if not (name in records and records[name].paused)]
         return {name: max(now_ms - since[name], 0) for name in works}
@@ -45,7 +58,7 @@ class FleetLook:
     async def _read_schedules(self) -> dict[str, int]:
         """A round through many schedules takes several looks."""
         store = await self._store()
-        now_ms = await store.now_ms()
+        now_ms = await self._now_ms(store)
         for _ in range(_MOST_PAGES):
             records, self._after = await store.schedules.page(self._after, _PAGE)
             for record in records:
@@ -61,6 +74,13 @@ class FleetLook:
                 self._round += 1
                 break
         return {name: late_ms for name, (late_ms, _) in self._late.items()}
+
+    async def _now_ms(self, store: Store) -> int:
+        """The store's time, asked for now and then: clocks drift, and may be set."""
+        if self._ahead_ms is None or self._looks % _ASK_TIME == 0:
+            self._ahead_ms = await store.now_ms() - self._clock.monotonic() * 1000
+        self._looks += 1
+        return round(self._clock.monotonic() * 1000 + self._ahead_ms)
 
 
 class Kept:

@@ -32,9 +32,11 @@ from workfleet.settings.store import sqlite_path, store_scheme
 
 from .builtins import Basis
 from .client import Session
+from .composition import Composition
 from .fleet_look import FleetLook
-from .graph import check_parameters, provided_types, split_hint
+from .graph import check_parameters, check_providers, provided_types, split_hint
 from .metrics import metrics_place
+from .queue_counts import QueueCounts
 from .registry import Code
 from .status import default_status_file
 from .threads import HandlerThreads
@@ -61,7 +63,7 @@ async def add_indicators(
         found += _redis(settings, basis, container)
     if settings.database:
         found += _database(settings, basis, threads)
-    found += _work(settings, basis, await container.get(Session))
+    found += _work(settings, basis, await container.get(Session), await container.get(QueueCounts))
     for indicator in found:
         health.add(indicator)
     _add_declared(health, basis.composition.modules, container, threads)
@@ -93,14 +95,9 @@ def folders_of(basis: Basis, metrics: MetricsSettings) -> list[Path]:
 
 def _redis(settings: HealthSettings, basis: Basis, container: AsyncContainer) -> list[Indicator]:
     """Of the clients of `RedisModule`; none without it."""
-    modules, core = basis.composition.modules, basis.composition.core
-    if RedisClients not in provided_types([provider for module in modules for provider in module.providers]):
+    if not _has_redis(basis.composition.modules):
         return []
-    for name in settings.redis_clients or ():
-        try:
-            client_url(name, modules, core)
-        except NotFound as error:
-            raise ConfigError(Problem("WORKER_HEALTH__REDIS_CLIENTS", str(error), name)) from None
+    check_redis_clients(settings, basis.composition)
 
     async def pings() -> Mapping[str, Ping]:
         clients = await container.get(RedisClients)
@@ -117,6 +114,47 @@ def _redis(settings: HealthSettings, basis: Basis, container: AsyncContainer) ->
             critical="redis" in settings.critical,
         )
     ]
+
+
+def check_names(settings: HealthSettings, composition: Composition) -> list[Problem]:
+    """Health indicators of the application that have the name of another one, of its own or of a worker's."""
+    usual = {
+        "store": settings.store,
+        "event-loop": settings.event_loop,
+        "memory": settings.memory,
+        "pools": settings.pools,
+        "disk": settings.disk,
+        "redis": settings.redis and _has_redis(composition.modules),
+        "database": settings.database and database_check(composition.core.db, HandlerThreads()) is not None,
+        "queues": settings.queues,
+        "schedules": settings.schedules,
+    }
+    problems, names = list[Problem](), {name for name, wanted in usual.items() if wanted}
+    for declared in [declared for module in composition.modules for declared in module.indicators]:
+        if declared.name in names:
+            problems.append(Problem(declared.where, f"there is a health indicator named {declared.name!r} already"))
+        names.add(declared.name)
+    return problems
+
+
+def check_redis_clients(settings: HealthSettings, composition: Composition) -> None:
+    """Raises `ConfigError` for clients that are to be asked, and that `RedisModule` has not."""
+    modules = composition.modules
+    if not settings.redis or not _has_redis(modules):
+        return
+    problems = list[Problem]()
+    for name in settings.redis_clients or ():
+        try:
+            client_url(name, modules, composition.core)
+        except NotFound as error:
+            problems.append(Problem("WORKER_HEALTH__REDIS_CLIENTS", str(error), name))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _has_redis(modules: Iterable[Module]) -> bool:
+    providers = [provider for module in modules for provider in module.providers]
+    return not check_providers(providers) and RedisClients in provided_types(providers)
 
 
 def _database(settings: HealthSettings, basis: Basis, threads: HandlerThreads) -> list[Indicator]:
@@ -151,9 +189,10 @@ def database_check(db: DatabaseSettings, threads: HandlerThreads) -> Callable[[]
     return look
 
 
-def _work(settings: HealthSettings, basis: Basis, session: Session) -> list[Indicator]:
+def _work(settings: HealthSettings, basis: Basis, session: Session, counts: QueueCounts) -> list[Indicator]:
     look = FleetLook(
         session.store,
+        counts,
         basis.clock,
         interval_ms=settings.store_interval.ms,
         within_ms=settings.timeout.ms * _SHARE,
@@ -192,7 +231,7 @@ class OwnIndicator:
         if said is None:
             return Indication("healthy")
         if not isinstance(said, Indication):
-            raise TypeError(f"{self._fn.__qualname__}() returned {said!r}, not an Indication or None")
+            raise TypeError(f"{self._fn.__name__}() returned {said!r}, not an Indication or None")
         return said
 
 

@@ -50,9 +50,9 @@ def sentence(reason: str, noted: list[str]) -> str:
 def _ills(worker: dict[str, object], age_ms: int) -> list[str]:
     if worker["state"] != "ready":
         return []
-    beat_age = worker.get("beat_age_ms")
-    if beat_age is not None and _int(beat_age) + age_ms >= LATE_BEAT_MS:
-        return [_blocked(_int(beat_age) + age_ms)]
+    silent_ms = _silent_ms(worker, age_ms)
+    if silent_ms >= LATE_BEAT_MS:
+        return [_blocked(silent_ms)]
     details = worker.get("details")
     health = details.get("health") if isinstance(details, dict) else None
     reports = health.get("indicators") if isinstance(health, dict) else None
@@ -92,16 +92,25 @@ def _not_ready(status: dict[str, object], age_ms: int) -> str:
 def _worker_not_ready(worker: dict[str, object], age_ms: int) -> str:
     if worker["state"] != "ready":
         return str(worker["state"])
-    unready, beat_age, ok_age = worker.get("unready"), worker.get("beat_age_ms"), worker.get("store_ok_age_ms")
+    silent_ms = _silent_ms(worker, age_ms)
     # First, because whatever else it said is as old.
-    if beat_age is not None and _int(beat_age) + age_ms >= MAX_BEAT_AGE_MS:
-        return _blocked(_int(beat_age) + age_ms)
+    if silent_ms >= MAX_BEAT_AGE_MS:
+        return _blocked(silent_ms)
+    unready, ok_age = worker.get("unready"), worker.get("store_ok_age_ms")
     if isinstance(unready, list) and unready:
         return ", ".join(map(str, unready))
     if ok_age is not None and _int(ok_age) + age_ms < MAX_STORE_AGE_MS:
         return ""
+    if silent_ms >= LATE_BEAT_MS:
+        return _blocked(silent_ms)
     since = "yet" if ok_age is None else f"for {(_int(ok_age) + age_ms) / 1000:.0f} s"
     return f"store not reached {since}: {worker.get('store_error') or 'no error told'}"
+
+
+def _silent_ms(worker: dict[str, object], age_ms: int) -> int:
+    """How long nothing was heard of a worker that has said something."""
+    beat_age = worker.get("beat_age_ms")
+    return 0 if beat_age is None else _int(beat_age) + age_ms
 
 
 def _workers(status: dict[str, object]) -> list[dict[str, object]]:

@@ -135,7 +135,8 @@ class Health:
         # of its kind is started: slow checks must not pile up.
         timeout_ms = self._timeouts.get(indicator.name, self._timeout_ms)
         await asyncio.wait([check], timeout=timeout_ms / 1000)
-        if not check.done():
+        if not check.done() and not check.cancelling():
+            # Once only: who waits for a thread lets go of it at the second time, and it would go on beside the next.
             check.cancel()
         said = as_told(_outcome(check, timeout_ms), self._clean)
         return IndicatorReport(

@@ -140,6 +140,18 @@ class MetricsSettings(BaseModel):
     )
 
 
+class TracingSettings(BaseModel):
+    """Spans, for an OpenTelemetry SDK that the application has configured; without one nothing is done."""
+
+    model_config = _FROZEN
+
+    enabled: bool = Field(True, description="Spans of enqueues, runs and calls of pools; off: only those of `@trace`.")
+    runs: Literal["child", "linked"] = Field(
+        "child",
+        description="A run's span: child is in the trace of who enqueued; linked begins a trace, and links to that.",
+    )
+
+
 class LogSettings(BaseModel):
     """Logs."""
 
@@ -159,6 +171,7 @@ BUILT_IN: Mapping[str, type[BaseModel]] = MappingProxyType(
         "pools": PoolsSettings,
         "metrics": MetricsSettings,
         "health": HealthSettings,
+        "tracing": TracingSettings,
         "log": LogSettings,
         "outbox": OutboxSettings,
     }

@@ -1,0 +1,138 @@
+"""The settings of health reach the indicators, and what makes no sense stops the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.working import Worker, problems
+from workfleet import App, Health, HealthModule, Job
+from workfleet.app.readiness import Readiness
+from workfleet.clock import SystemClock
+from workfleet.health.indication import Indication
+from workfleet.model.fleet import PoolReport
+from workfleet.settings.health import HealthSettings, HealthThresholds, QueueAges
+
+LOW = {
+    "memory": {"memory_degraded": 1e-9, "memory_unhealthy": 1e-8},
+    "event-loop": {"event_loop_degraded": "1ms", "event_loop_unhealthy": "1ms"},
+    "store": {"store_degraded": "1ms", "store_unhealthy": "1ms"},
+    "disk": {"disk_degraded": 1e-9, "disk_unhealthy": 1e-8, "disk_enough": "1000TB"},
+    "queues": {"queues_degraded": "1ms", "queues_unhealthy": "1ms"},
+    "schedules": {"schedules_degraded": "1ms", "schedules_unhealthy": "1ms"},
+}
+
+
+class SlowTrip:
+    """A store whose round trips take 5 ms, as the pulse tells."""
+
+    def __init__(self, worker: Worker) -> None:
+        probe = worker.runtime.probe
+        assert probe.last is not None
+        probe.last = type(probe.last)(probe.last.ended_s, 5.0)
+
+
+async def reported(name: str, thresholds: dict[str, Any], critical: list[str]) -> tuple[str, bool]:
+    app = App("shop", modules=[HealthModule(thresholds=thresholds, critical=critical, cache_ttl="0s")])
+
+    @app.handler("work", queue="other")
+    async def work(job: Job[None]) -> None: ...
+
+    @app.schedule("never", every="1s")
+    async def never() -> None: ...
+
+    async with Worker(app, scheduler_enabled=False, health={"store_interval": "1s"}) as worker:
+        await worker.client.enqueue(work.job(None, queue="elsewhere"))
+        health = await worker.get(Health)
+        while not worker.runtime.sampler.percentile_ms(99) or worker.runtime.probe.last is None:
+            await worker.runtime.clock.sleep(0.01)
+        SlowTrip(worker)
+        for _ in range(1_000):
+            report = await health.check_one(name)
+            if report.status != "healthy":
+                break
+            await worker.runtime.clock.sleep(0.01)
+        return report.status, report.critical
+
+
+@pytest.mark.parametrize("name", LOW)
+async def test_thresholds_reach_their_indicator(project: Path, name: str) -> None:
+    option = name.replace("-", "_")
+    critical = [option] if option != "store" else []
+    assert await reported(name, LOW[name], critical) == ("unhealthy", True)
+
+
+@pytest.mark.parametrize("name", [name for name in LOW if name != "store"])
+async def test_what_is_not_listed_is_not_critical(project: Path, name: str) -> None:
+    assert await reported(name, LOW[name], []) == ("unhealthy", False)
+
+
+async def test_the_ages_of_single_queues(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKER_HEALTH__QUEUE_AGES__PHOTO_UPLOADS__DEGRADED", "1ms")
+    app = App("shop", modules=[HealthModule(queue_ages={"photo-uploads": {"unhealthy": None}}, event_loop=False)])
+    app.handler("work", queue="photo-uploads")(_nothing)
+    settings = Worker(app).composition.loaded.section("health", HealthSettings)
+    assert settings.own_ages == {"photo-uploads": (1, None)}
+
+
+async def _nothing(job: Job[None]) -> None: ...
+
+
+def test_what_is_left_out_for_a_queue_is_as_for_the_others() -> None:
+    settings = HealthSettings(queue_ages={"a": QueueAges(degraded="5s"), "b": QueueAges()})  # type: ignore[arg-type]
+    assert settings.own_ages == {"a": (5_000, 3_600_000), "b": (600_000, 3_600_000)}
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "message"),
+    [
+        ({"thresholds": {"memory_degraded": 0.99}}, "health.thresholds",
+         "memory_degraded (0.99) is above memory_unhealthy (0.95)"),
+        ({"thresholds": {"disk_degraded": 0}}, "health.thresholds.disk_degraded", "share above 0 and up to 1"),
+        ({"critical": ["store"]}, "health.critical", "memory, event_loop, disk"),
+        ({"queue_ages": {"nobody": {"degraded": "1s"}}}, "health.queue_ages.nobody.degraded",
+         "there is no queue 'nobody'"),
+        ({"interval": "1ms"}, "health.interval", "100ms to 1d"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_stops_the_start(project: Path, said: dict[str, Any], name: str, message: str) -> None:
+    app = App("shop", modules=[HealthModule(**said)])
+    (told,) = problems(app).items()
+    assert name.rpartition(".")[2] in told[0]
+    assert message in told[1]
+
+
+def test_every_pair_of_thresholds_is_checked() -> None:
+    pairs = [name for name in HealthThresholds.model_fields if name.endswith("_degraded")]
+    for name in pairs:
+        top = "1" if isinstance(HealthThresholds.model_fields[name].default, float) else "9h"
+        with pytest.raises(ValueError, match=f"{name} .* is above {name.replace('_degraded', '_unhealthy')}"):
+            HealthThresholds.model_validate({name: top})
+
+
+@pytest.mark.parametrize(
+    ("said", "unready"), [({}, True), ({"critical": ["redis"]}, False), ({"pools": False}, False)]
+)  # fmt: skip
+async def test_a_failed_pool_counts_unless_settings_say_otherwise(said: dict[str, Any], unready: bool) -> None:
+    failed = PoolReport(name="video", state="failed", size=2, reason="all died")
+    health = Health([], SystemClock(), lambda _event: None)
+    readiness = Readiness(health, HealthSettings.model_validate(said), SystemClock(), lambda: [failed])
+    readiness.report = await health.check()
+    assert readiness.unready == (("pool video has failed: all died",) if unready else ())
+
+
+async def test_the_interval_is_how_often_indicators_are_asked(project: Path) -> None:
+    asked: list[float] = []
+    app = App("shop", modules=[HealthModule(interval="150ms", cache_ttl="0s")])
+
+    @app.health_indicator("counts")
+    async def counts() -> Indication:
+        asked.append(SystemClock().monotonic())
+        return Indication("healthy")
+
+    async with Worker(app) as worker:
+        while len(asked) < 4:
+            await worker.runtime.clock.sleep(0.01)
+    assert asked[3] - asked[0] >= 0.44

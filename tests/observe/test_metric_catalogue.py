@@ -45,7 +45,7 @@ def test_names_and_units_follow_the_conventions() -> None:
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric.name
         assert not re.search(r"_(ms|millis|milliseconds|minutes|kb|mb|percent)(_|$)", metric.name), metric.name
         if metric.kind == "histogram":
-            assert metric.name.endswith("_seconds")
+            assert metric.name.endswith(("_seconds", "_bytes"))
         assert metric.labels == tuple(sorted(metric.labels))
         assert metric.text.endswith(".")
 

@@ -25,10 +25,11 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 def test_it_is_below_the_current_one_which_stays_that(exporter: InMemorySpanExporter) -> None:
     with span("job"):
         current = api.get_current_span()
-        with remote_span("images.resize", {"workfleet.pool": "images"}) as note:
+        with remote_span("images.resize", {"workfleet.pool": "images"}) as begun:
             assert api.get_current_span() is current
-            note("workfleet.child.pid", 71)
-            note("nothing", None)
+            begun.note("workfleet.child.pid", 71)
+            begun.note("nothing", None)
+            told = begun.trace
     call, job = exporter.get_finished_spans()
     assert (call.name, call.kind, call.attributes) == (
         "images.resize", api.SpanKind.CLIENT, {"workfleet.pool": "images", "workfleet.child.pid": 71},
@@ -37,6 +38,9 @@ def test_it_is_below_the_current_one_which_stays_that(exporter: InMemorySpanExpo
     assert job.context is not None
     assert call.parent.span_id == job.context.span_id
     assert call.status.is_unset
+    assert call.context is not None
+    assert told is not None
+    assert told.startswith(f"00-{call.context.trace_id:032x}-{call.context.span_id:016x}-")
 
 
 def test_what_it_ends_with_is_recorded_and_goes_on(exporter: InMemorySpanExporter) -> None:
@@ -48,5 +52,6 @@ def test_what_it_ends_with_is_recorded_and_goes_on(exporter: InMemorySpanExporte
 
 
 def test_without_an_sdk_nothing_happens() -> None:
-    with remote_span("images.resize", {}) as note:
-        note("pid", 1)
+    with remote_span("images.resize", {}) as begun:
+        begun.note("pid", 1)
+        assert begun.trace is None

@@ -1,8 +1,8 @@
 """The spans of jobs: one where they are enqueued, of kind producer, and one for each run, of kind consumer.
 
 A run is in the trace of who enqueued it, or, `linked`, in a trace of its own with a link to that one. Runs that nobody
-enqueued, those of schedules, begin a trace. Whatever OpenTelemetry does, a job neither fails nor waits for it: what it
-raises becomes `SubscriberFailed`.
+enqueued, those of schedules, begin a trace; those of the product's own housekeeping have none. Whatever OpenTelemetry
+does, no job fails by it: what it raises becomes `SubscriberFailed`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RunSpans:
         self._publish, self._linked = publish, linked
 
     def __call__(self, job: JobRecord, policy: RunPolicy, shown_as: tuple[str, str] | None) -> BegunRun | None:
-        if not provided():
+        if job.housekeeping or not provided():
             return None
         queue, name = shown_as or (job.queue, job.name)
         try:

@@ -7,6 +7,7 @@ show the fields flat. Must not know who renders, and does not import structlog.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextvars import ContextVar, Token, copy_context
 
@@ -18,6 +19,8 @@ from .rendering import instant_text
 
 # structlog.contextvars.STRUCTLOG_KEY_PREFIX; a test holds it to that.
 _PREFIX = "structlog_"
+_TRACEPARENT = 55
+"""How long a W3C `traceparent` is."""
 _JOB: ContextVar[Mapping[str, object] | _BoundJob] = ContextVar(f"{_PREFIX}job")
 
 
@@ -65,6 +68,8 @@ def job_fields(job: JobRecord) -> Mapping[str, object]:
         fields["schedule"] = job.schedule
     if job.slot_ms is not None:
         fields["slot"] = instant_text(job.slot_ms)
+    if job.trace is not None and len(job.trace) == _TRACEPARENT:
+        fields["trace_id"] = job.trace[3:35]
     return fields
 
 
@@ -74,12 +79,24 @@ def current_job() -> Mapping[str, object]:
 
 
 def context_fields() -> dict[str, object]:
-    """What lines carry here: the run's fields, then what user code bound with `structlog.contextvars`."""
-    fields = dict(current_job())
+    """What lines carry here: the run's fields and the current span, then what user code bound with
+    `structlog.contextvars`."""
+    fields = {**current_job(), **_span_fields()}
     for variable, value in copy_context().items():
         if variable is not _JOB and variable.name.startswith(_PREFIX) and value is not ...:
             fields[variable.name.removeprefix(_PREFIX)] = value
     return fields
+
+
+def _span_fields() -> dict[str, str]:
+    """The current span of OpenTelemetry. Nobody has one where its API was never imported."""
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return {}
+    context = api.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
 
 
 def _fields(bound: Mapping[str, object] | _BoundJob) -> Mapping[str, object]:

@@ -9,23 +9,57 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from string import Formatter as TextFormatter
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from workfleet.events import Event
+from workfleet.events import Event, JobSettled, RunsUnlogged
 
 from .rendering import instant_text
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+MOST_RUNS = 100
+"""Runs that end well in a second and have a line each. A line costs more than a short run does."""
+_BACK_S = 5
+"""Runs are told of in the order in which the store had their ends, so that seconds overlap."""
+
+
 class LogSubscriber:
     """Logs events to `workfleet.<first part of the wire name>`, such as `workfleet.job`, at their severity."""
 
-    def route(self, kind: type[Event]) -> Callable[[Event], None]:
+    def __init__(self) -> None:
+        self._runs = _Runs()
+
+    def route(self, kind: type[Event]) -> Callable[[Any], None]:
         """What logs the events of a class."""
-        return _kind(kind).log
+        return self._runs.log if kind is JobSettled else _kind(kind).log
+
+
+class _Runs:
+    """Logs the ends of runs. Of those that end well, the first `MOST_RUNS` of a second have lines, and one line says
+    that there are more; with level debug all have."""
+
+    def __init__(self) -> None:
+        self._settled, self._unlogged = _kind(JobSettled), _kind(RunsUnlogged)
+        self._second = self._lines = 0
+
+    def log(self, event: JobSettled) -> None:
+        logger = self._settled.logger
+        if event.severity() == "info" and not logger.isEnabledFor(logging.DEBUG):
+            if not logger.isEnabledFor(logging.INFO):
+                return
+            second = event.ended_ms // 1000
+            if not self._second - _BACK_S <= second <= self._second:
+                self._second, self._lines = second, 0
+            self._lines += 1
+            if self._lines > MOST_RUNS:
+                if self._lines == MOST_RUNS + 1:
+                    self._unlogged.log(RunsUnlogged(most=MOST_RUNS))
+                return
+        self._settled.log(event)
 
 
 class _Kind(Struct, frozen=True):

@@ -46,6 +46,15 @@ _ALL = (
     Metric("workfleet_job_duration_seconds", "histogram", _JOB, "How long runs took, until the store had their end."),
     Metric("workfleet_job_wait_seconds", "histogram", _JOB, "How long jobs waited from when they were ready to start."),
     Metric(
+        "workfleet_job_cpu_seconds",
+        "histogram",
+        _JOB,
+        "Processor time of runs in a pool's child, with that of programs that they started and waited for.",
+    ),
+    Metric(
+        "workfleet_job_peak_memory_bytes", "histogram", _JOB, "The most memory that a pool's child held during a run."
+    ),
+    Metric(
         "workfleet_schedule_fires_total",
         "counter",
         ("outcome", "schedule"),

@@ -49,12 +49,13 @@ class Template:
                 raise ValueError(f"{{{path}}} in the key {text!r} is no path such as {such}")
             if names is not None and path.split(".")[0] not in names:
                 raise ValueError(
-                    f"{{{path}}} in the key {text!r} names no parameter; there are {', '.join(sorted(names))}"
+                    f"{{{path}}} in the key {text!r} names no parameter; there are {', '.join(sorted(names)) or 'none'}"
                 )
         if re.search(r"[{}]", _FIELD.sub("", text)):
             raise ValueError(f"the key {text!r} has an unmatched brace")
         if not paths and not constant:
-            raise ValueError(f"the key {text!r} names no parameter, so it would be the same for every call")
+            there = "" if names is None else f"; there are {', '.join(sorted(names)) or 'none'}"
+            raise ValueError(f"the key {text!r} names no parameter, so it would be the same for every call{there}")
         return cls(text, paths)
 
     def fill(self, values: Mapping[str, object]) -> str:

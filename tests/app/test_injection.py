@@ -198,5 +198,6 @@ async def test_parameters_are_all_told_at_once() -> None:
 
 async def test_a_pool_whose_class_nobody_lists() -> None:
     assert await start_problems(app_of(WithoutPool)) == {
-        "injection": "WithoutPool -> Images: no module lists the @process class Images under its jobs"
+        "injection": "WithoutPool -> Images: no module lists the @process class Images under its jobs",
+        f"{HERE}.WithoutPool.work(images)": "no module lists the @process class Images under its jobs",
     }

@@ -22,7 +22,7 @@ CHILDREN = (
 )  # fmt: skip
 IMAGES = PoolReport(
     name="images", state="running", size=2, ready=2, busy=1, queued=3, calls=9, failures=1, restarts=2,
-    cpu="0.5 cores by cgroup", children=CHILDREN,
+    cpu="0.5 cores by cgroup", children=CHILDREN, min_size=1, max_size=900,
 )  # fmt: skip
 FAILED = PoolReport(name="images", state="failed", size=4, reason="12 children died and none completed a call")
 THREADS = PoolReport(name="light", state="running", size=8, ready=8, isolation="thread", children=CHILDREN, unlisted=6)
@@ -94,7 +94,8 @@ def test_each_pool_of_each_worker_is_a_document(project: Project) -> None:
     first, second = images.pop("children")
     assert images == {
         "pool": "images", "worker": "here", "host": own_identity().host, "worker_state": "on", "state": "running",
-        "isolation": "process", "size": 2, "ready": 2, "busy": 1, "queued": 3, "calls": 9, "failures": 1, "restarts": 2,
+        "isolation": "process", "size": 2, "min_size": 1, "max_size": 900,
+        "ready": 2, "busy": 1, "queued": 3, "calls": 9, "failures": 1, "restarts": 2,
         "cpu_limit": "0.5 cores by cgroup", "reason": None, "unlisted_children": 0, "orders": [],
     }  # fmt: skip
     assert first == {
@@ -183,3 +184,11 @@ def test_a_pool_that_was_never_used_has_nothing_to_scale(project: Project) -> No
 def test_a_size_that_no_pool_can_have(project: Project, size: str) -> None:
     assert project("pools", "scale", "images", size).code == 2
     assert orders(project) == NOBODY
+
+
+def test_a_size_beyond_the_bounds_of_a_pool_that_scales_itself(project: Project) -> None:
+    ran = project("pools", "scale", "images", "901", "--yes")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "Error: pool images scales itself between 1 and 900: it cannot have 901 children\n"
+    assert orders(project) == NOBODY
+    assert project("pools", "scale", "images", "900", "--yes").code == 0

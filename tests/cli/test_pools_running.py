@@ -132,8 +132,14 @@ def test_a_pool_in_a_crash_loop_makes_its_worker_unready_and_nothing_else(projec
         run.wait_for("ready, listening")
         wait_for(lambda: project.process("probe", "ready").code == 0, "the fleet is ready")
         workers = {process.pid for process in run.family()}
-        failed = job(project, "doomed", "doomed")
-        assert failed["failure"]["code"] == "pool_failed"
+        assert project("enqueue", "photos", "doomed", "null", "--id", "doomed").code == 0
+
+        def put_off() -> bool:
+            (document,) = project("jobs", "show", "doomed", "--json").documents
+            told = [attempt["failure"]["code"] for attempt in document["history"]]
+            return document["state"] == "delayed" and told[-1:] == ["pool_failed"]
+
+        wait_for(put_off, "the job waits for a pool that works")
         reason = "3 children died and none completed a call; the last: exit code 7"
 
         def unready() -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.queues.rig import Rig, until
-from workfleet.errors import PoolBusy, RemoteError
+from workfleet.errors import CircuitOpen, PoolBusy, PoolFailed, RateLimited, RemoteError, WorkfleetError
 from workfleet.events import BackoffFailed, JobClaimed, JobSettled
 from workfleet.model.jobs import JobState
 from workfleet.model.outcome import RunPolicy
@@ -146,13 +146,16 @@ async def test_a_job_that_expires_later_runs(rig: Rig) -> None:
     assert (record.state, record.result) == (JobState.COMPLETED, b"1")
 
 
-async def test_a_pool_without_room_puts_the_job_off_and_counts_no_attempt(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    "refusal", [PoolBusy("images", 100, 20), CircuitOpen("bank", 20), RateLimited("bank", 5, 1_000, 20)]
+)
+async def test_what_was_refused_puts_the_job_off_and_counts_no_attempt(rig: Rig, refusal: WorkfleetError) -> None:
     ran: list[int] = []
 
     async def resizes(job: Any) -> int:
         ran.append(job.attempt)
         if len(ran) < 5:
-            raise PoolBusy("images", 100, 20)
+            raise refusal
         return len(ran)
 
     rig.on(resizes, policy=RunPolicy(attempts=2, backoff=fixed("1h")))
@@ -161,10 +164,26 @@ async def test_a_pool_without_room_puts_the_job_off_and_counts_no_attempt(rig: R
     assert ran == [1] * 5
     assert (record.state, record.attempts_made, record.result) == (JobState.COMPLETED, 1, b"5")
     first = record.history[0]
-    assert (first.outcome, first.failure and first.failure.code) == ("snoozed", "pool_busy")
+    assert (first.outcome, first.failure and first.failure.code) == ("snoozed", refusal.code)
     assert [event.outcome for event in rig.told(JobSettled)] == ["snoozed"] * 4 + ["completed"]
     waits = [later.started_ms - earlier.ended_ms for earlier, later in itertools.pairwise(record.history)]
     assert min(waits) >= 20
+
+
+async def test_a_failed_pool_puts_its_jobs_off_instead_of_failing_them(rig: Rig) -> None:
+    async def resizes(job: Any) -> None:
+        raise PoolFailed("images", "4 children died")
+
+    rig.on(resizes, policy=RunPolicy(attempts=1, backoff=fixed("1ms")))
+    async with rig:
+        job_id = await rig.enqueue("resizes")
+        async with asyncio.timeout(20):
+            while not rig.told(JobSettled):
+                await asyncio.sleep(0.005)
+        record = await rig.record(job_id)
+    assert [event.outcome for event in rig.told(JobSettled)] == ["snoozed"]
+    assert (record.state, record.attempts_made) == (JobState.DELAYED, 0)
+    assert record.due_ms - record.history[0].ended_ms >= 30_000
 
 
 async def test_a_rule_that_names_it_makes_a_busy_pool_an_attempt(rig: Rig) -> None:

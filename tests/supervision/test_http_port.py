@@ -110,6 +110,12 @@ async def test_probes_answer_as_the_command_judges() -> None:
         now = status()
         for path in ("/livez", "/readyz", "/startupz"):
             assert (await get(port, path))[0] == "HTTP/1.1 200 OK"
+        ill = WorkerStatus(index=0, id="w0", pid=7, state="ready", store_ok_age_ms=1, unready=("pool a has failed",))
+        now = status(workers=[ill])
+        said = "ready: worker 0: pool a has failed"
+        first, body = await get(port, "/readyz")
+        assert (first, body.startswith(said)) == ("HTTP/1.1 503 Service Unavailable", True)
+        assert (await get(port, "/livez"))[0] == "HTTP/1.1 200 OK"
         stuck = WorkerStatus(index=0, id="w0", pid=7, state="stuck")
         now = status(workers=[stuck])
         first, body = await get(port, "/livez")

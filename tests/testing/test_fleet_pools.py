@@ -240,7 +240,7 @@ async def test_what_is_wrong_at_a_real_start_is_wrong_here() -> None:
     @app.handler(queue="media", pool="gpu")
     def render(job: Job[None]) -> None: ...
 
-    with pytest.raises(ConfigError, match=r"there is no pool 'gpu'\. Pools: cpu, images"):
+    with pytest.raises(ConfigError, match=r"pool='gpu': there is no such pool\. Pools: cpu, images"):
         async with Fleet(app):
             pass
 

@@ -35,6 +35,7 @@ from .health import StoreProbe, health_of
 from .locking import LockPlace, check_factory, make_locks
 from .metrics import metrics_place, open_metric_store
 from .policies import milliseconds
+from .queue_counts import QueueCounts
 
 OpenStore = Callable[..., Awaitable[Store]]
 
@@ -86,7 +87,7 @@ class BuiltIns(Provider):
         for make in (
             self.lazy_store, self.store, self.session, self.guard_maker, self.client, self.jobs, self.queues,
             self.schedules, self.lock_place, self.locks, self.metric_store, self.metrics, self.lag_sampler,
-            self.store_probe, self.health,
+            self.store_probe, self.queue_counts, self.health,
             self.logger, self.scheduler_service, self.queue_service,
         ):  # fmt: skip
             self.provide(make)
@@ -161,6 +162,9 @@ class BuiltIns(Provider):
 
     def lag_sampler(self) -> LoopLagSampler:
         return LoopLagSampler(self._basis.clock, interval_ms=250)
+
+    def queue_counts(self, lazy: LazyStore) -> QueueCounts:
+        return QueueCounts(lazy.get, self._basis.clock)
 
     def store_probe(self) -> StoreProbe:
         return StoreProbe(self._basis.clock, lease_ms=milliseconds(self._basis.composition.core.lease))

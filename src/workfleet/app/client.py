@@ -19,13 +19,16 @@ from workfleet.model.jobs import Enqueued, JobRecord
 from workfleet.model.jobtypes import NewJob
 from workfleet.model.queue import Queue
 from workfleet.observe.trace import current_trace
+from workfleet.observe.trace_jobs import EnqueueSpans
 from workfleet.ports.clock import Clock
+from workfleet.ports.spans import OpenEnqueue
 from workfleet.ports.stores import Store
 from workfleet.queues.jobs import Jobs
 from workfleet.queues.queues import Queues
 from workfleet.schedules.schedules import Schedules
 from workfleet.settings.load import load
 from workfleet.settings.loaded import Loaded
+from workfleet.settings.sections import TracingSettings
 from workfleet.stores.open import open_store
 
 from .locking import OpenedLocks
@@ -46,6 +49,8 @@ class Session:
     publish: Callable[[Event], None]
     enqueueing: Enqueueing
     owner: str
+    trace: OpenEnqueue | None = None
+    """None: enqueues are not traced."""
 
     @classmethod
     def of(
@@ -63,7 +68,9 @@ class Session:
         is here."""
         limits = payload_limits(loaded.core, queues)
         enqueueing = Enqueueing(loaded.core.default_queue, clock.now_ms, limits=limits, trace=current_trace)
-        return cls(store, app, loaded, clock, publish, enqueueing, owner)
+        traced = loaded.section("tracing", TracingSettings).enabled
+        trace = EnqueueSpans(publish) if traced else None
+        return cls(store, app, loaded, clock, publish, enqueueing, owner, trace)
 
     def schedules(self) -> Schedules:
         core = self.loaded.core
@@ -153,7 +160,14 @@ class Client:
     async def _send(self, batch: list[tuple[NewJob[R], JobRecord]]) -> list[JobRef[R]]:
         session = self.session
         store = await session.store()
-        answers = await _enqueued(store, [record for _, record in batch])
+        records = [record for _, record in batch]
+        span = None if session.trace is None else session.trace(records)
+        if span is None:
+            answers = await _enqueued(store, records)
+        else:
+            with span as tell:
+                answers = await _enqueued(store, records)
+                tell(answers)
         refs = []
         for (job, record), answer in zip(batch, answers, strict=True):
             session.publish(JobEnqueued(id=answer.id, name=record.name, queue=record.queue, created=answer.created))

@@ -25,6 +25,7 @@ from workfleet.ports.guards import Call, Guard
 from workfleet.queues.handlers import NOTHING, THREAD_TIMEOUT, Handler, Returned
 
 from .graph import check_parameters
+from .guarding import guard_problems
 from .inject import Injected, run_here
 from .registry import Code
 from .threads import HandlerThreads
@@ -33,6 +34,41 @@ Invoke = Callable[[Job[Any]], Awaitable[object]]
 MakeGuards = Callable[[Any, str, Sequence[str], Any], Sequence[Guard]]
 """Guards for a function's recorded specs, its whole name (what they remember must not meet another's), its parameters'
 names and the type of its result."""
+
+
+@dataclass(frozen=True)
+class ReadCode:
+    """What a function's hints say, found to be right."""
+
+    hints: Hints
+    argument: str
+    """The name under which guards know the job."""
+    payload: Codec
+    in_thread: bool
+
+
+def read_code(
+    code: Code, container: AsyncContainer | None, *, name: str, policy: RunPolicy, in_pool: bool, on_timeout: str
+) -> ReadCode:
+    """Reads a function of jobs. Nothing is made or called. Without a container nothing is said of injection.
+
+    Raises `ConfigError` with all that cannot work: hints, types, injection, guards, timeouts."""
+    in_thread = not in_pool and not inspect.iscoroutinefunction(code.fn)
+    problems = _unrunnable(code, policy, on_timeout, in_thread=in_thread)
+    try:
+        hints = read_hints(code.fn, method=code.owner is not None)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *problems]) from None
+    problems += [] if container is None else check_parameters(container, code, hints.injected)
+    argument, payload = hints.job_parameter or "job", None
+    try:
+        payload = Codec(hints.payload if hints.job_parameter else Any, f"payload of {name}")
+    except PayloadRejected as error:
+        problems.append(Problem(code.where, str(error)))
+    problems += guard_problems(guards_of(code.fn), code.where, (argument,), hints.result, "run")
+    if payload is None or problems:
+        raise ConfigError(problems)
+    return ReadCode(hints, argument, payload, in_thread)
 
 
 @dataclass
@@ -59,30 +95,22 @@ class Compiler:
         payload_limit: int = DEFAULT_LIMIT,
     ) -> Handler:
         """A runnable handler. Raises `ConfigError` for what cannot work: hints, types, injection, guards, timeouts."""
-        hints = read_hints(code.fn, method=code.owner is not None)
-        problems = check_parameters(self.container, code, hints.injected)
-        in_thread = pool is None and not inspect.iscoroutinefunction(code.fn)
-        problems += _unrunnable(code, policy, on_timeout, in_thread=in_thread)
-        if problems:
-            raise ConfigError(problems)
-        argument = hints.job_parameter or "job"
-        try:
-            payload = Codec(hints.payload if hints.job_parameter else Any, f"payload of {name}")
-            guards = self.make_guards(guards_of(code.fn), code.where, (argument,), hints.result)
-        except (PayloadRejected, ValueError) as error:
-            raise ConfigError(Problem(code.where, str(error))) from None
+        read = read_code(
+            code, self.container, name=name, policy=policy, in_pool=pool is not None, on_timeout=on_timeout
+        )
+        guards = self.make_guards(guards_of(code.fn), code.where, (read.argument,), read.hints.result)
         if pool is not None:
             invoke = await self.in_pool(code, pool)
         else:
-            invoke = await self._invocation(code, hints, in_thread=in_thread)
+            invoke = await self._invocation(code, read.hints, in_thread=read.in_thread)
         return Handler(
             queue=queue,
             name=name,
-            payload=payload,
+            payload=read.payload,
             policy=policy,
-            invoke=_guarded(guards, code.label, argument, invoke),
+            invoke=_guarded(guards, code.label, read.argument, invoke),
             finish=finish or self.finish,
-            in_thread=in_thread,
+            in_thread=read.in_thread,
             abandons=on_timeout == "abandon",
             payload_limit=payload_limit,
         )

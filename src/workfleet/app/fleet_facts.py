@@ -13,6 +13,8 @@ from workfleet.ports.stores import Store
 from workfleet.schedules.due import fire_time_ms, is_live
 from workfleet.settings.sections import MetricsCollection
 
+from .queue_counts import QueueCounts
+
 MOST_SCHEDULES = 1_000
 """More are not looked at: each has three series, and each of them is read."""
 _LIVES_MS = 60_000
@@ -25,8 +27,12 @@ class FleetFactsReader:
     there are, and at every other time for the schedules, else for one of what changes seldom. The first time it asks
     for everything."""
 
-    def __init__(self, store: Store, collection: MetricsCollection, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, collection: MetricsCollection, clock: Clock, counts: QueueCounts | None = None
+    ) -> None:
+        """`counts` shares what it reads of the queues with others."""
         self._store, self._collection, self._clock = store, collection, clock
+        self._counts = counts or QueueCounts(self._opened, clock)
         self._looks = 0
         self._ahead_ms = 0.0
         """How far the store's clock is ahead of this process's monotonic one."""
@@ -44,7 +50,7 @@ class FleetFactsReader:
         seldom, number = self._seldom, self._looks
         for read in seldom if number == 0 else [seldom[number // 2 % len(seldom)]] if number % 2 else []:
             await read()
-        counts = await self._store.jobs.counts(housekeeping=False) if self._collection.queues else {}
+        counts = await self._counts.read() if self._collection.queues else {}
         now_ms = round(self._clock.monotonic() * 1000 + self._ahead_ms)
         if self._collection.schedules and number % 2 == 0:
             await self._read_schedules(now_ms)
@@ -55,6 +61,9 @@ class FleetFactsReader:
             schedules=self._schedules,
             locks_held=self._locks_held,
         )
+
+    async def _opened(self) -> Store:
+        return self._store
 
     async def _read_time(self) -> None:
         self._ahead_ms = await self._store.now_ms() - self._clock.monotonic() * 1000

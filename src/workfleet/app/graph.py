@@ -16,7 +16,7 @@ from dishka.exceptions import CycleDependenciesError, NoFactoryError
 from dishka.provider import BaseProvider
 from dishka.registry import Registry
 
-from workfleet.errors import ConfigError, Problem
+from workfleet.errors import Problem
 from workfleet.model.jobtypes import JobContext
 
 from .registry import Code
@@ -36,9 +36,10 @@ Pool = _PoolAlias
 
 
 def build_graph(
-    providers: Sequence[Provider], values: Mapping[Any, Any], classes: Iterable[type[Any]]
-) -> AsyncContainer:
-    """A container of the providers, ready-made values by type, and job classes. Raises `ConfigError`."""
+    providers: Sequence[Provider], values: Mapping[Any, Any], classes: Iterable[type[Any]], problems: list[Problem]
+) -> AsyncContainer | None:
+    """A container of the providers, ready-made values by type, and job classes. What is wrong is added to `problems`;
+    then it is of no use but to ask what it has, or None."""
     own = Provider(scope=Scope.APP)
     for kind in values:
         own.from_context(provides=kind, scope=Scope.APP)
@@ -49,21 +50,27 @@ def build_graph(
             try:
                 own.provide(cls, scope=Scope.APP)
             except (DishkaError, NameError, TypeError) as error:
-                raise ConfigError(Problem(_named(cls), f"its constructor cannot be injected: {error}")) from None
+                problems.append(Problem(_named(cls), f"its constructor cannot be injected: {error}"))
     try:
         return make_async_container(own, *providers, context=dict(values))
     except (DishkaError, NameError) as error:
-        raise ConfigError(graph_problem(error)) from None
+        problems.append(graph_problem(error))
+    try:
+        return make_async_container(own, *providers, context=dict(values), skip_validation=True)
+    except (DishkaError, NameError):
+        return None
 
 
-def check_providers(providers: Sequence[object]) -> None:
-    """Raise `ConfigError` for what was listed as a provider and is none, such as the class instead of an object."""
+def check_providers(providers: Sequence[object]) -> list[Problem]:
+    """What was listed as a provider and is none, such as the class instead of an object."""
+    problems = []
     for provider in providers:
         if not isinstance(provider, BaseProvider):
             advice = (
                 "list an object: `providers=[MailProvider()]`" if isinstance(provider, type) else "it is no provider"
             )
-            raise ConfigError(Problem("providers", f"{_named(provider)}: {advice}"))
+            problems.append(Problem("providers", f"{_named(provider)}: {advice}"))
+    return problems
 
 
 def provided_types(providers: Sequence[Provider]) -> set[Any]:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workfleet.bus import Bus
-from workfleet.guards.build import Site, Tools, build_guards
+from workfleet.errors import Problem
+from workfleet.guards.build import Site, Tools, build_guards, guard_faults
+from workfleet.guards.refusing import Place
 from workfleet.locks.locks import Locks
 from workfleet.model.declared import GuardSpec
 from workfleet.observe.trace import span
@@ -40,3 +42,10 @@ class GuardMaker:
     def of_method(self, specs: Sequence[GuardSpec], name: str, parameters: Sequence[str], result: Any) -> list[Guard]:
         """Around the calls of a pool's method."""
         return build_guards(specs, Site(name, parameters, result, "method"), self._tools)
+
+
+def guard_problems(
+    specs: Sequence[GuardSpec], name: str, parameters: Sequence[str], result: Any, place: Place
+) -> list[Problem]:
+    """What is wrong with the guards of a function. Nothing is made, and no store is opened."""
+    return [Problem(name, fault) for fault in guard_faults(specs, Site(name, parameters, result, place))]

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from workfleet.errors import ConfigError, Problem, QueueingDisabled
+from workfleet.errors import ConfigError, QueueingDisabled
 from workfleet.model.jobs import JobRecord
 from workfleet.model.outcome import RunPolicy
 from workfleet.model.queue import Queue
@@ -17,51 +16,12 @@ from workfleet.settings.sections import SchedulerSettings
 
 from .compile import Compiler
 from .composition import Composition
-from .definitions import Definition, define, schedules_queue, to_queue
-from .policies import resolved, run_policy
-from .queueing import concurrency_of, limits_of, weight_of
+from .definitions import Definition, schedules_queue, to_queue
+from .planned import Planned, inline_name, listened, plan
+from .queueing import limits_of, weight_of
 from .registry import HandlerEntry
 
 Finish = Callable[[JobRecord, object], Returned]
-
-
-def define_all(composition: Composition, scheduler: SchedulerSettings) -> list[Definition]:
-    """All schedules of the code, with every problem reported at once."""
-    found, problems = list[Definition](), list[Problem]()
-    for entry in composition.registry.schedules:
-        try:
-            found.append(
-                define(
-                    entry,
-                    app=composition.app.name,
-                    core=composition.core,
-                    scheduler=scheduler,
-                    override=composition.override(entry.name),
-                    resolve=composition.loaded.resolve,
-                    backoffs=composition.backoffs,
-                )
-            )
-        except ConfigError as error:
-            problems += error.problems
-        else:
-            problems += _lost_target(composition, found[-1])
-    if problems:
-        raise ConfigError(problems)
-    return found
-
-
-def _lost_target(composition: Composition, definition: Definition) -> Sequence[Problem]:
-    """Without queueing a queue target is called in this process, so its handler must be here."""
-    target = definition.target
-    if target is None or composition.core.queue_enabled or not definition.record.enabled:
-        return ()
-    if any((entry.queue, entry.name) == (target.queue, target.job) for entry in composition.registry.handlers):
-        return ()
-    message = (
-        f"queueing is off, so its job {target.job!r} on queue {target.queue!r} would run in this process, "
-        "but no handler of that name is here"
-    )
-    return (Problem(definition.entry.code.where, f"schedule {definition.record.name!r}: {message}"),)
 
 
 async def build_handlers(
@@ -72,28 +32,15 @@ async def build_handlers(
     queues: Sequence[str] | None,
 ) -> HandlerTable:
     """Compile everything that this worker runs. Raises `ConfigError` with all problems at once."""
-    core, internal = composition.core, schedules_queue(composition.app.name)
-    handlers, problems = list[Handler](), list[Problem]()
-    concurrency, off = _listened(composition, scheduler, queues), set[tuple[str, str]]()
-
-    async def add(make: Any) -> None:
+    internal = schedules_queue(composition.app.name)
+    concurrency = listened(composition, scheduler, queues)
+    plans = plan(composition, definitions, concurrency)
+    handlers, problems = list[Handler](), [*plans.problems]
+    for planned in plans.planned:
         try:
-            handlers.append(await make)
+            handlers.append(await _compiled(composition, compiler, planned))
         except ConfigError as error:
-            problems.extend(error.problems)
-
-    for entry in composition.registry.handlers:
-        override = composition.override(entry.name)
-        if override is not None and not override.enabled:
-            off |= {(entry.queue, entry.name), (internal, inline_name(entry.queue, entry.name))}
-        elif core.queue_enabled and entry.queue in concurrency:
-            await add(_queue_handler(composition, compiler, entry, entry.queue, entry.name))
-        elif not core.queue_enabled and internal in concurrency:
-            name = inline_name(entry.queue, entry.name)
-            await add(_queue_handler(composition, compiler, entry, internal, name))
-    if internal in concurrency:
-        for definition in definitions:
-            await add(_scheduled(composition, compiler, definition, internal))
+            problems += error.problems
     if problems:
         raise ConfigError(problems)
     known = {name: composition.registry.queues.by_name.get(name) or Queue(name) for name in concurrency}
@@ -104,68 +51,32 @@ async def build_handlers(
     return HandlerTable(
         handlers,
         concurrency,
-        switched_off=off,
+        switched_off=plans.off,
         weights={name: weight_of(queue, composition.queue_override(name)) for name, queue in known.items()},
-        total=core.max_jobs,
+        total=composition.core.max_jobs,
         backoffs=composition.backoffs.by_name,
         limits={name: limits_of(queue, composition.queue_override(name)) for name, queue in known.items()},
     )
 
 
-def _listened(composition: Composition, scheduler: SchedulerSettings, queues: Sequence[str] | None) -> dict[str, int]:
-    """The queues that this worker claims from, and how many jobs of each at a time."""
-    core, declared = composition.core, composition.registry.queues.by_name
-    wanted = queues if queues is not None else core.queues
-    unknown = [queue for queue in wanted or () if queue not in declared]
-    if unknown:
-        known = ", ".join(sorted(declared)) or "none"
-        raise ConfigError(Problem("queues", f"no handler is on {', '.join(unknown)}. Queues with handlers: {known}"))
-    listened = {
-        name: concurrency_of(queue, composition.queue_override(name), core.concurrency)
-        for name, queue in declared.items()
-        if core.queue_enabled and (wanted is None or name in wanted)
-    }
-    if core.scheduler_enabled:
-        internal = schedules_queue(composition.app.name)
-        override = composition.queue_override(internal)
-        listened[internal] = concurrency_of(Queue(internal), override, scheduler.max_concurrent)
-    return listened
-
-
-async def _queue_handler(
-    composition: Composition, compiler: Compiler, entry: HandlerEntry, queue: str, name: str
-) -> Handler:
-    options = composition.backoffs.named(entry.code.where, resolved(entry.options, composition.loaded.resolve))
-    core, limit = composition.core, compiler.enqueueing.limits.of(entry.queue, entry.job)
-    policy = run_policy(entry.code.where, options, composition.override(entry.name), max_crashes=core.max_crashes)
+async def _compiled(composition: Composition, compiler: Compiler, planned: Planned) -> Handler:
+    source, limits = planned.source, compiler.enqueueing.limits
+    entry = source if isinstance(source, HandlerEntry) else None
+    limit = limits.of(planned.queue) if entry is None else limits.of(entry.queue, entry.job)
+    finish: Finish = partial(compiler.finish, limit=limit)
+    if isinstance(source, Definition) and source.target is not None:
+        finish = to_queue(source.target, compiler.enqueueing)
     made = await compiler.handler(
-        entry.code,
-        queue=queue,
-        name=name,
-        policy=policy,
-        pool=options.get("pool"),
-        on_timeout=options.get("on_timeout", "kill"),
-        payload_limit=limit,
-        finish=_rerouted(composition, partial(compiler.finish, limit=limit)),
-    )
-    return replace(made, shown_as=(entry.queue, entry.name))
-
-
-async def _scheduled(composition: Composition, compiler: Compiler, definition: Definition, internal: str) -> Handler:
-    options, target = definition.entry.spec.options, definition.target
-    limit = compiler.enqueueing.limits.of(internal)
-    own = partial(compiler.finish, limit=limit)
-    finish = own if target is None else to_queue(target, compiler.enqueueing)
-    return await compiler.handler(
-        definition.entry.code,
-        queue=internal,
-        name=definition.record.name,
-        policy=definition.policy,
-        pool=options.get("pool"),
-        on_timeout=options.get("on_timeout", "kill"),
+        planned.code,
+        queue=planned.queue,
+        name=planned.name,
+        policy=planned.policy,
+        pool=planned.pool,
+        on_timeout=planned.on_timeout,
         payload_limit=limit,
         finish=_rerouted(composition, finish),
     )
+    return made if entry is None else replace(made, shown_as=(entry.queue, entry.name))
 
 
 def _rerouted(composition: Composition, finish: Finish) -> Finish:
@@ -185,11 +96,6 @@ def _rerouted(composition: Composition, finish: Finish) -> Finish:
         return returned
 
     return here
-
-
-def inline_name(queue: str, name: str) -> str:
-    """The name under which a queue's handler runs on the app's own queue."""
-    return f"{name} (from {queue})"
 
 
 def unknown_policy(composition: Composition) -> RunPolicy:

@@ -11,10 +11,10 @@ from dishka import AsyncContainer
 
 from workfleet.errors import ConfigError, Problem
 from workfleet.modules.module import Hook, Module
-from workfleet.payloads.hints import read_hints
+from workfleet.payloads.hints import Hints, read_hints
 from workfleet.supervision.service import Service
 
-from .graph import check_parameters, split_hint
+from .graph import check_parameters, lives_for_one_job, split_hint
 from .registry import Code
 
 
@@ -49,7 +49,7 @@ async def module_services(modules: Iterable[Module], container: AsyncContainer) 
 
 
 def check_hooks(modules: Iterable[Module], container: AsyncContainer) -> list[Problem]:
-    """What hooks ask for that nothing provides."""
+    """What hooks ask for that nothing provides, or that only a job has, and services that nothing provides."""
     problems: list[Problem] = []
     for module in modules:
         for hooks in module.hooks.values():
@@ -59,8 +59,24 @@ def check_hooks(modules: Iterable[Module], container: AsyncContainer) -> list[Pr
                 except ConfigError as error:
                     problems += error.problems
                 else:
-                    problems += check_parameters(container, Code(fn, None, fn.__name__), hints.injected)
+                    problems += _faults(Code(fn, None, fn.__name__), hints, container)
+        problems += [
+            Problem(f"module {module.name!r}, services", f"nothing provides {kind.__qualname__} for the whole process")
+            for kind in module.services
+            if lives_for_one_job(container, kind)
+        ]
     return problems
+
+
+def _faults(code: Code, hints: Hints, container: AsyncContainer) -> list[Problem]:
+    if hints.job_parameter is not None:
+        return [Problem(code.where, "a hook has no job")]
+    problems = check_parameters(container, code, hints.injected)
+    if problems:
+        return problems
+    short = [name for name, hint in hints.injected.items() if lives_for_one_job(container, hint)]
+    message = "it lives for one job, and a hook is called without one"
+    return [Problem(f"{code.where}({name})", message) for name in short]
 
 
 async def _call(fn: Callable[..., Any], container: AsyncContainer) -> None:

@@ -6,8 +6,8 @@ store is opened only if something asks for it, and nothing is claimed or fired h
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from .composition import Composition, composition_of
 from .definitions import schedules_queue
 from .graph import POOLS
 from .inject import Injected, run_here
+from .job_usage import JobUsage
 from .queueing import payload_limits
 
 HANDLER_METHOD = "workfleet_handler"
@@ -43,10 +44,9 @@ async def worker_object(
     locator: str, config: Mapping[str, Any], measured: Address | None, module: str, qualname: str
 ) -> AsyncIterator[object]:
     """The object of a `@process` class, its constructor's arguments injected. What it measures goes to `measured`."""
-    async with _graph(locator, config, measured) as (composition, container):
+    async with _graph(locator, config, measured) as (container, runner):
         cls = _class(module, qualname)
         served = await container.get(cls)
-        runner = ChildHandlers(composition, container)
 
         async def run(_self: object, where: str, facts: Mapping[str, Any], data: object) -> object:
             return await runner.workfleet_handler(where, facts, data)
@@ -59,14 +59,14 @@ async def worker_object(
 @asynccontextmanager
 async def handlers(locator: str, config: Mapping[str, Any], measured: Address | None) -> AsyncIterator[ChildHandlers]:
     """The application's handlers and scheduled functions, to be run by their code's place."""
-    async with _graph(locator, config, measured) as (composition, container):
-        yield ChildHandlers(composition, container)
+    async with _graph(locator, config, measured) as (_, runner):
+        yield runner
 
 
 @asynccontextmanager
 async def _graph(
     locator: str, config: Mapping[str, Any], measured: Address | None
-) -> AsyncIterator[tuple[Composition, AsyncContainer]]:
+) -> AsyncIterator[tuple[AsyncContainer, ChildHandlers]]:
     composition = composition_of(locator, config)
     log = composition.loaded.section("log", LogSettings)
     configure_logging(LogOptions(format=log.format, level=log.level, levels=dict(log.levels)))
@@ -75,7 +75,7 @@ async def _graph(
     container = container_of(basis, registry, _no_pools(composition))
     outbox = None if measured is None else MetricsOutbox(registry, measured)
     try:
-        yield composition, container
+        yield container, ChildHandlers(composition, container, None if measured is None else JobUsage(registry))
     finally:
         await container.close()
         if outbox is not None:
@@ -85,8 +85,9 @@ async def _graph(
 class ChildHandlers:
     """Runs one handler at a time for the parent, which holds its claim, its guards and its timeout."""
 
-    def __init__(self, composition: Composition, container: AsyncContainer) -> None:
-        self._container = container
+    def __init__(self, composition: Composition, container: AsyncContainer, usage: JobUsage | None) -> None:
+        """`usage` measures the runs; None: nobody does."""
+        self._container, self._usage = container, usage
         registry = composition.registry
         codes = [entry.code for entry in registry.handlers] + [entry.code for entry in registry.schedules]
         self._codes = {code.where: code for code in codes}
@@ -104,7 +105,9 @@ class ChildHandlers:
         injected = self._injected.get(where)
         if injected is None:
             injected = self._injected[where] = await Injected.of(self._container, code, hints)
-        return await injected.call(_job(facts, data, self._limits.get(where, self._limit)), run_here)
+        job = _job(facts, data, self._limits.get(where, self._limit))
+        with nullcontext() if self._usage is None else self._usage.measured(job.name, job.queue):
+            return await injected.call(job, run_here)
 
 
 class _ChildRun:
@@ -181,16 +184,30 @@ def _class(module: str, qualname: str) -> type[Any]:
 
 
 def _no_pools(composition: Composition) -> tuple[Provider, Provider]:
-    """A child starts no pools of its own: whoever asks for one here is told so."""
+    """A child starts no pools of its own: whoever uses one here is told so. Who only holds one is not: a class may have
+    handlers that run in the worker beside the one that runs here."""
     own, proxies = Provider(scope=Scope.APP), Provider(scope=Scope.APP, component=POOLS)
-
-    def refuse() -> Any:
-        raise PoolError(
-            "pools are used from the worker, not from inside a pool's child: call them from a handler there"
-        )
-
-    own.provide(refuse, provides=Pools)
+    own.provide(lambda: _NoPool("Pools"), provides=Pools)
     for cls, _ in composition.registry.processes:
         own.provide(cls)
-        proxies.provide(refuse, provides=cls)
+        proxies.provide(_no_pool_of(cls), provides=cls)
     return own, proxies
+
+
+def _no_pool_of(cls: type[Any]) -> Callable[[], Any]:
+    return lambda: _NoPool(f"Pool[{cls.__qualname__}]")
+
+
+class _NoPool:
+    """What stands in a child where the worker has a pool."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __getattr__(self, name: str) -> Any:
+        raise PoolError(
+            f"{self._what}.{name}: pools are used from the worker, not from inside a pool's child. "
+            "Call it from a handler that runs in the worker"
+        )

@@ -70,6 +70,8 @@ def _report(stats: PoolStats, options: PoolOptions) -> PoolReport:
         state=stats.state,
         size=stats.size,
         isolation=options.isolation,
+        min_size=options.min_size,
+        max_size=options.max_size,
         ready=stats.ready,
         busy=stats.busy,
         queued=stats.queued,

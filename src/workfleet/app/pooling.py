@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from dishka import AsyncContainer, FromComponent, Provider, Scope
 
 from workfleet.errors import ConfigError, PayloadRejected, Problem
-from workfleet.model.declared import guards_of
 from workfleet.model.fleet import PoolReport
 from workfleet.model.jobtypes import Job
 from workfleet.observe.metrics.registry import MetricsRegistry
-from workfleet.observe.trace import remote_span
-from workfleet.payloads.hints import result_hint
-from workfleet.pools.marks import ProcessOptions, public_methods
-from workfleet.pools.options import ChildSpec, PoolOptions
+from workfleet.observe.trace import current_trace, remote_span
+from workfleet.pools.marks import ProcessOptions
+from workfleet.pools.options import ChildSpec
 from workfleet.pools.pool import ProcessPool
 from workfleet.pools.proxy import Middleware
-from workfleet.pools.reading import layered
 from workfleet.pools.registry import Pools, PoolSetup
 from workfleet.ports.guards import Call
+from workfleet.ports.spans import CallTracing
 from workfleet.settings.pools import PoolsSettings
-from workfleet.settings.sections import MetricsSettings
+from workfleet.settings.sections import MetricsSettings, TracingSettings
 
 from .builtins import Basis
 from .child_metrics import Address, MetricsInbox
@@ -32,14 +29,13 @@ from .compile import Invoke, around
 from .graph import POOLS
 from .guarding import GuardMaker
 from .in_child import HANDLER_METHOD, facts_of
+from .pool_checks import cpu_options, guarded_method, named_problems, pool_name, pool_options
 from .pool_orders import reports_of
 from .pool_recipes import recipe_of
 from .registry import Code
 
-CPU = "cpu"
-"""The pool that always exists, for handlers that say `pool="cpu"`."""
-
 _STOP_MS = 5_000
+_TRACING = CallTracing(remote_span, current_trace, "workfleet.observe.trace_calls:in_call")
 
 
 class Pooling:
@@ -75,7 +71,8 @@ class Pooling:
         async def invoke(job: Job[Any]) -> object:
             arguments = (code.where, facts_of(job), job.data)
             # The run's own timeout and cancellation end the call, and with it the child that works on it.
-            return await process_pool.call(HANDLER_METHOD, arguments, timeout_ms=None, listener=_Listener(job))
+            listener, shown = _Listener(job), f"job:{job.name}"
+            return await process_pool.call_as(shown, HANDLER_METHOD, arguments, timeout_ms=None, listener=listener)
 
         return invoke
 
@@ -85,17 +82,22 @@ class Pooling:
         return tuple(report for report in reports if report.state != "new")
 
     async def _make_pools(
-        self, settings: PoolsSettings, guards: GuardMaker, registry: MetricsRegistry, metrics: MetricsSettings
+        self,
+        settings: PoolsSettings,
+        guards: GuardMaker,
+        registry: MetricsRegistry,
+        metrics: MetricsSettings,
+        tracing: TracingSettings,
     ) -> AsyncIterator[Pools]:
         self._settings = settings
-        inbox = MetricsInbox(registry) if metrics.collection.enabled and metrics.collection.custom else None
+        inbox = MetricsInbox(registry) if metrics.collection.enabled else None
         self._measured = inbox.address if inbox else None
         try:
             pools = Pools(
                 lambda cls, options: self._setup(cls, options, guards),
                 clock=self._basis.clock,
                 publish=self._basis.bus.publish,
-                trace=remote_span,
+                trace=_TRACING if tracing.enabled else None,
             )
             self._declare(pools)
             self._pools = pools
@@ -117,11 +119,8 @@ class Pooling:
             raise ConfigError(problems)
 
     def _add_cpu(self, pools: Pools) -> None:
-        # Of processes whatever the others are: that is what its handlers want of it.
-        options = self._options(CPU, {"isolation": "process"})
-        if options.isolation != "process":
-            raise ConfigError(Problem(f"pool {CPU}: isolation", "it is always of processes", options.isolation))
-        pools.add(self._child("handlers"), options)
+        assert self._settings is not None
+        pools.add(self._child("handlers"), cpu_options(self._settings, processes=self._processes))
 
     def _proxy_of(self, cls: type[Any]) -> Callable[..., Awaitable[Any]]:
         async def proxy(pools: Any) -> Any:
@@ -135,38 +134,27 @@ class Pooling:
         if mark is None:
             name = f"{cls.__module__}.{cls.__qualname__}"
             raise ConfigError(Problem(name, "no module lists this class under its jobs, or it has no @process"))
-        pool_options, middleware = self._options(mark.name, mark.options, options), guarding(cls, guards)
-        if pool_options.isolation != "process":
+        assert self._settings is not None
+        read = pool_options(self._settings, mark.name, mark.options, options, processes=self._processes)
+        middleware = guarding(cls, guards)
+        if read.isolation != "process":
             assert self._container is not None
             here = ChildSpec(f"{cls.__module__}:{cls.__qualname__}")
-            return PoolSetup(here, pool_options, middleware, recipe_of(cls, self._container))
+            return PoolSetup(here, read, middleware, recipe_of(cls, self._container))
         child = self._child("worker_object", cls.__module__, cls.__qualname__) if self._locator else ChildSpec.of(cls)
-        return PoolSetup(child, pool_options, middleware)
+        return PoolSetup(child, read, middleware)
 
     def _child(self, factory: str, *arguments: str) -> ChildSpec:
         return ChildSpec(f"workfleet.app.in_child:{factory}", (self._locator, self._config, self._measured, *arguments))
 
-    def _options(self, name: str, *written: ProcessOptions) -> PoolOptions:
-        """What the settings give to every pool, then what the code says of this one, then what the operator does."""
-        assert self._settings is not None
-        override = self._settings.overrides.get(name)
-        operator = {} if override is None else override.given()
-        layers = (cast(ProcessOptions, self._settings.inherited()), *written, cast(ProcessOptions, operator))
-        return layered(PoolOptions(name=name, size=1), name, layers, processes=self._processes)
-
     def _named(self, code: Code, pool: Any) -> ProcessPool:
         assert self._pools is not None
-        if self._locator is None:
-            raise ConfigError(
-                Problem(code.where, f"pool={pool!r} needs an application that a child can import: use `workfleet run`")
-            )
-        name = self._marks[pool].name if isinstance(pool, type) and pool in self._marks else pool
-        if name not in self._pools.list():
-            known = ", ".join(self._pools.list())
-            raise ConfigError(Problem(code.where, f"pool={name!r}: there is no such pool. Pools: {known}"))
-        found = self._pools.get(name)
-        check_runs_handlers(code, found.options)
-        return found
+        name, pools = pool_name(self._marks, pool), self._pools
+        options = {name: pools.get(name).options for name in pools.list()}
+        problems = named_problems(code, name, options, importable=self._locator is not None)
+        if problems:
+            raise ConfigError(problems)
+        return pools.get(name)
 
 
 class _Listener:
@@ -182,29 +170,18 @@ class _Listener:
         _ = self._job.progress(value)  # sent without being awaited; a stale claim ends the run by itself
 
 
-def check_runs_handlers(code: Code, options: PoolOptions) -> None:
-    """Raises `ConfigError` for a pool without processes: what a timeout or a stop gives back must not run on."""
-    if options.isolation != "process":
-        problem = f"pool={options.name!r} has isolation={options.isolation!r}, and handlers run in pools of processes"
-        here = "without pool= a plain function runs in a thread of the worker, an async one on its loop"
-        raise ConfigError(Problem(code.where, f"{problem}: {here}"))
-
-
 def guarding(cls: type[Any], guards: GuardMaker) -> Middleware:
     """The guards of a pool's methods: they act in the parent, around the call."""
 
     def around_method(name: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        marked = public_methods(cls)[name]
-        specs = guards_of(marked.adapter or marked.fn)
-        if not specs:
+        method = guarded_method(cls, name)
+        if method is None:
             return call
-        signature = inspect.signature(marked.fn)
-        label = f"{cls.__name__}.{name}"
-        parameters = list(signature.parameters)[1:]
+        signature, label, parameters = method.signature, method.label, method.parameters
         try:
-            made = guards.of_method(specs, f"{cls.__module__}.{label}", parameters, result_hint(marked.fn))
+            made = guards.of_method(method.specs, method.where, parameters, method.result)
         except (PayloadRejected, ValueError) as error:
-            raise ConfigError(Problem(f"{cls.__module__}.{label}", str(error))) from None
+            raise ConfigError(Problem(method.where, str(error))) from None
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(None, *args, **kwargs)

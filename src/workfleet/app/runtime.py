@@ -21,8 +21,10 @@ from workfleet.observe.logs.context import bind_job
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.store import MetricStore
+from workfleet.observe.trace_jobs import RunSpans
 from workfleet.pools.registry import Pools
 from workfleet.ports.clock import Clock
+from workfleet.ports.spans import OpenRun, nobody_looks
 from workfleet.ports.stores import Store
 from workfleet.queues.canceller import Canceller
 from workfleet.queues.exchange import Exchange
@@ -34,7 +36,7 @@ from workfleet.queues.runner import Runner
 from workfleet.schedules.process_local import ProcessLocalScheduler
 from workfleet.schedules.scheduler import Scheduler, anchored
 from workfleet.settings.health import HealthSettings
-from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
+from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings, TracingSettings
 from workfleet.stores.open import is_redis
 from workfleet.supervision.board import Board
 from workfleet.supervision.identity import is_alive, own_identity
@@ -42,9 +44,9 @@ from workfleet.supervision.service import Service, ServiceGroup
 
 from .aftermath import Aftermath
 from .announce import start_lines
-from .assemble import container_of
 from .at_start import check_releases, run_at_start
 from .builtins import Basis
+from .checking import checked_graph
 from .client import Session
 from .compile import Compiler
 from .composition import Composition
@@ -52,18 +54,20 @@ from .definitions import Definition
 from .fleet_facts import FleetFactsReader
 from .graph import close_graph
 from .guarding import GuardMaker
-from .handlers import build_handlers, define_all, unknown_policy
+from .handlers import build_handlers, unknown_policy
 from .health import StoreProbe
 from .hooks import call_hooks, end_hooks, module_services
 from .indicators import add_indicators
 from .locking import LockPlace
 from .metrics import metric_services
+from .planned import define_all
 from .policies import milliseconds
 from .pool_metrics import pool_metrics
 from .pool_orders import PoolOrders
 from .pooling import Pooling
 from .progress import LoopProgress, NoBoard
 from .pulse import SELDOM, WorkerPulse
+from .queue_counts import QueueCounts
 from .readiness import Readiness
 from .restore import restore
 from .runtime_options import RuntimeOptions
@@ -139,7 +143,7 @@ class Runtime:
         self.pooling = options.pooling or Pooling(
             self.basis, locator=options.locator, config=options.config, processes=options.processes
         )
-        self._container = container_of(self.basis, self.registry, self.pooling.providers())
+        self._container = checked_graph(self.basis, self.registry, self.pooling.providers(), options)
         if (await self._container.get(MetricsSettings)).collection.enabled:
             self.bus.subscribe(self.recorder)
         await self.pooling.start(self._container)
@@ -216,7 +220,11 @@ class Runtime:
             locks=None if self.composition.locks_url is None else locks.get,
         )
 
-    def _make_exchange(self, table: HandlerTable) -> Exchange:
+    async def _run_spans(self) -> OpenRun:
+        wanted = await self.container.get(TracingSettings)
+        return RunSpans(self.bus.publish, linked=wanted.runs == "linked") if wanted.enabled else nobody_looks
+
+    def _make_exchange(self, table: HandlerTable, trace: OpenRun) -> Exchange:
         core, clock, publish = self.composition.core, self.clock, self.bus.publish
         runner = Runner(
             table,
@@ -226,6 +234,7 @@ class Runtime:
             bind=bind_job,
             draw=self.options.draw,
             unknown=unknown_policy(self.composition),
+            trace=trace,
         )
         return Exchange(
             self.store.jobs,
@@ -250,7 +259,7 @@ class Runtime:
             release=self.composition.release,
         )
         clock, publish = self.clock, self.bus.publish
-        self.exchange = self._make_exchange(table)
+        self.exchange = self._make_exchange(table, await self._run_spans())
         if self.options.driven:
             self.exchange.pause()
         self.scheduler = self._make_scheduler()
@@ -276,7 +285,7 @@ class Runtime:
             metrics,
             self.registry,
             await self.container.get(MetricStore),
-            FleetFactsReader(store, metrics.collection, clock).read,
+            FleetFactsReader(store, metrics.collection, clock, await self.container.get(QueueCounts)).read,
             index=self.options.index,
             clock=clock,
             publish=publish,

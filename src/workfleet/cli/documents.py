@@ -120,6 +120,8 @@ def pool_document(worker: WorkerRecord, state: str, pool: PoolReport) -> dict[st
         "state": pool.state,
         "isolation": pool.isolation,
         "size": pool.size,
+        "min_size": pool.min_size,
+        "max_size": pool.max_size,
         "ready": pool.ready,
         "busy": pool.busy,
         "queued": pool.queued,

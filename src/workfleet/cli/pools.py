@@ -102,6 +102,10 @@ def scale(*, where: Where, pool: str, size: int, worker: str | None, dry_run: bo
     there = [place for place in _those(with_client(target, _places), pool, worker) if place.started]
     if not there:
         raise UsageError(f"pool {pool} has not been used yet, so it has no children to scale. Its size is a setting")
+    for place in there:
+        least, most = place.pool.min_size, place.pool.max_size
+        if least is not None and most is not None and not least <= size <= most:
+            raise UsageError(f"pool {pool} scales itself between {least} and {most}: it cannot have {size} children")
     told = f"told to have {count(size, 'child', 'children')} in pool {pool}"
     if dry_run:
         return _would(there, told)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from .event import Event, Level
 from .guards import CallLimited, CallRetried, CircuitClosed, CircuitHalfOpened, CircuitOpened
 from .health import HealthChanged, MetricsDropped, MetricsFileFailed, MetricsUnavailable, StoreRestored, StoreTrouble
-from .jobs import BackoffFailed, ClaimLost, JobClaimed, JobEnqueued, JobLogged, JobRecovered, JobSettled
+from .jobs import (
+    BackoffFailed,
+    ClaimLost,
+    JobClaimed,
+    JobEnqueued,
+    JobLogged,
+    JobRecovered,
+    JobSettled,
+    RunsUnlogged,
+)
 from .locks import LockAcquired, LockBusySkipped, LockLostEvent
 from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
 from .pools import (
@@ -91,6 +100,7 @@ __all__ = [
     "PoolOrdered",
     "PoolScaled",
     "ReplacementFailed",
+    "RunsUnlogged",
     "ScheduleCoalesced",
     "ScheduleFault",
     "ScheduleFired",

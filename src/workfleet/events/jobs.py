@@ -79,6 +79,16 @@ class JobSettled(Event, frozen=True, kw_only=True):
         return self.outcome in ("cancelled", "given_back", "snoozed")
 
 
+class RunsUnlogged(Event, frozen=True, kw_only=True):
+    """In one second more runs end well than anybody reads. Only the log says it; whoever listens hears of every run."""
+
+    wire_name: ClassVar[str] = "job.unlogged"
+    text: ClassVar[str] = (
+        "more than {most} runs ended well within a second: its other ones have no lines (level debug has them all)"
+    )
+    most: int
+
+
 class JobRecovered(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "job.recovered"
     level: ClassVar[Level] = "warning"

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workfleet.errors import PayloadRejected
 from workfleet.events import Event
 from workfleet.model.declared import GuardSpec
 from workfleet.ports.clock import Clock
@@ -20,7 +21,7 @@ from .breaker import CircuitBreaker
 from .circuit import Rules
 from .circuits import Circuits, FleetCircuits, OwnCircuits, Tell
 from .fallback import Fallback
-from .idempotent import Idempotent
+from .idempotent import Idempotent, result_codec
 from .limit import FleetWindows, OwnWindows, RateLimit, Takes
 from .locked import Locked
 from .metered import Metered
@@ -63,79 +64,102 @@ def build_guards(specs: Sequence[GuardSpec], site: Site, tools: Tools) -> list[G
     Raises ValueError for a key that names no parameter, a fallback that wants one which is not there and a guard that
     does not belong there, and `PayloadRejected` for a result that cannot be remembered.
     """
-    return [_MAKERS[spec.kind](spec.facts, site, tools) for spec in specs]
+    return [_READERS[spec.kind](spec.facts, site)(tools) for spec in specs]
 
 
-def _locked(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+def guard_faults(specs: Sequence[GuardSpec], site: Site) -> list[str]:
+    """What `build_guards` would raise, of each of them, a sentence each. Nothing is made."""
+    faults = []
+    for spec in specs:
+        try:
+            _READERS[spec.kind](spec.facts, site)
+        except (PayloadRejected, ValueError) as error:
+            faults.append(str(error))
+    return faults
+
+
+Make = Callable[[Tools], Guard]
+"""Makes a guard that has been read, and found to be right for its place."""
+
+
+def _locked(facts: Mapping[str, Any], site: Site) -> Make:
     key = Template.parse(facts["key"], site.parameters, constant=True)
-    return Locked(key, facts["ttl_ms"], facts["on_busy"], tools.locks, tools.publish)
+    return lambda tools: Locked(key, facts["ttl_ms"], facts["on_busy"], tools.locks, tools.publish)
 
 
-def _idempotent(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+def _idempotent(facts: Mapping[str, Any], site: Site) -> Make:
     key = Template.parse(facts["key"], site.parameters)
+    codec = result_codec(site.name, site.result)
     limits = facts["ttl_ms"], facts["max_result_bytes"]
-    return Idempotent(site.name, key, *limits, tools.keys, tools.clock, tools.publish, site.result)
+    return lambda tools: Idempotent(site.name, key, *limits, tools.keys, tools.clock, tools.publish, codec)
 
 
-def _circuit_breaker(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+def _circuit_breaker(facts: Mapping[str, Any], site: Site) -> Make:
+    key, answer = _key(facts, site), facts["fallback"]
+    fallback = None if answer is None else Fallback(answer, site.parameters)
+
+    def make(tools: Tools) -> Guard:
+        only, ignore = facts["only"], facts["ignore"]
+        circuits = _circuits(facts, site, tools)
+        return CircuitBreaker(site.name, circuits, site.place, key=key, only=only, ignore=ignore, fallback=fallback)
+
+    return make
+
+
+def _circuits(facts: Mapping[str, Any], site: Site, tools: Tools) -> Circuits:
     rules = Rules(facts["threshold"], facts["reset_after_ms"], facts["window_ms"], facts["failure_rate"])
     own = OwnCircuits(rules, tools.clock, Tell(tools.publish, "process", rules.reset_after_ms))
-    circuits: Circuits = own
-    if facts["scope"] == "fleet":
-        tell = Tell(tools.publish, "fleet", rules.reset_after_ms)
-        outage = Outage(f"the circuit of {site.name}", tools.publish)
-        circuits = FleetCircuits(rules, _shared(tools), own, tools.clock, tell, outage)
-    answer = facts["fallback"]
-    return CircuitBreaker(
-        site.name,
-        circuits,
-        site.place,
-        key=_key(facts, site),
-        only=facts["only"],
-        ignore=facts["ignore"],
-        fallback=None if answer is None else Fallback(answer, site.parameters),
-    )
+    if facts["scope"] != "fleet":
+        return own
+    tell = Tell(tools.publish, "fleet", rules.reset_after_ms)
+    outage = Outage(f"the circuit of {site.name}", tools.publish)
+    return FleetCircuits(rules, _shared(tools), own, tools.clock, tell, outage)
 
 
-def _rate_limit(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
-    window = Window(facts["limit"], facts["per_ms"])
-    own = OwnWindows(window, tools.clock)
-    takes: Takes = own
-    if facts["scope"] == "fleet":
-        takes = FleetWindows(window, _shared(tools), own, Outage(f"the rate of {site.name}", tools.publish))
-    return RateLimit(
-        site.name,
-        window,
-        takes,
-        site.place,
-        key=_key(facts, site),
-        waits=facts["on_limit"] == "wait",
-        clock=tools.clock,
-        publish=tools.publish,
-    )
+def _rate_limit(facts: Mapping[str, Any], site: Site) -> Make:
+    window, key = Window(facts["limit"], facts["per_ms"]), _key(facts, site)
+
+    def make(tools: Tools) -> Guard:
+        own = OwnWindows(window, tools.clock)
+        takes: Takes = own
+        if facts["scope"] == "fleet":
+            takes = FleetWindows(window, _shared(tools), own, Outage(f"the rate of {site.name}", tools.publish))
+        return RateLimit(
+            site.name,
+            window,
+            takes,
+            site.place,
+            key=key,
+            waits=facts["on_limit"] == "wait",
+            clock=tools.clock,
+            publish=tools.publish,
+        )
+
+    return make
 
 
-def _retry(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+def _retry(facts: Mapping[str, Any], site: Site) -> Make:
     if site.place == "run":
         raise ValueError("@retry is for methods of a pool; a handler or schedule says attempts=, backoff= and retry=")
-    return Again(facts["attempts"], facts["backoff"], facts["on"], tools.clock, tools.publish, tools.draw)
+    said = facts["attempts"], facts["backoff"], facts["on"]
+    return lambda tools: Again(*said, tools.clock, tools.publish, tools.draw)
 
 
-def _timeout(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
+def _timeout(facts: Mapping[str, Any], site: Site) -> Make:
     if site.place == "run":
         raise ValueError("@timeout is for methods of a pool; a handler or schedule says timeout=")
-    return Timed(facts["timeout_ms"], tools.clock)
+    return lambda tools: Timed(facts["timeout_ms"], tools.clock)
 
 
-def _metric(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
-    return Metered(facts["name"], tools.metrics, tools.clock)
+def _metric(facts: Mapping[str, Any], _site: Site) -> Make:
+    return lambda tools: Metered(facts["name"], tools.metrics, tools.clock)
 
 
-def _trace(facts: Mapping[str, Any], site: Site, tools: Tools) -> Guard:
-    return Traced(facts["name"], site.name, tools.span)
+def _trace(facts: Mapping[str, Any], site: Site) -> Make:
+    return lambda tools: Traced(facts["name"], site.name, tools.span)
 
 
-_MAKERS: Mapping[str, Callable[[Mapping[str, Any], Site, Tools], Guard]] = {
+_READERS: Mapping[str, Callable[[Mapping[str, Any], Site], Make]] = {
     "locked": _locked,
     "idempotent": _idempotent,
     "circuit_breaker": _circuit_breaker,

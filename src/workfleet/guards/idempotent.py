@@ -34,6 +34,11 @@ class _Note(Struct, omit_defaults=True):
     result: Raw = Raw(b"null")
 
 
+def result_codec(name: str, result: Any) -> Codec:
+    """Of the results of a function. Raises `PayloadRejected` for a type that cannot be remembered."""
+    return Codec(result, f"result of {name}", limit=LARGEST_PAYLOAD)
+
+
 class Idempotent:
     """A guard. The note of a running call is renewed while it runs, so that a killed one frees its key in a minute."""
 
@@ -46,11 +51,12 @@ class Idempotent:
         keys: KeyStore,
         clock: Clock,
         publish: Callable[[Event], None],
-        result: Any,
+        codec: Codec,
     ) -> None:
+        """`codec` is of the result (see `result_codec`)."""
         self._name, self._key, self._ttl_ms, self._max_bytes, self._keys = name, key, ttl_ms, max_bytes, keys
         self._clock, self._publish = clock, publish
-        self._codec = Codec(result, f"result of {name}", limit=LARGEST_PAYLOAD)
+        self._codec = codec
 
     async def __call__(self, call: Call, proceed: Proceed) -> object:
         key = f"idempotent {self._name} {self._key.fill(call.values)}"

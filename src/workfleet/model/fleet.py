@@ -46,6 +46,9 @@ class PoolReport(Struct, kw_only=True, frozen=True, omit_defaults=True):
     state: str
     size: int
     isolation: str = "process"
+    min_size: int | None = None
+    max_size: int | None = None
+    """Between these it scales itself; None: it does not."""
     ready: int = 0
     busy: int = 0
     queued: int = 0

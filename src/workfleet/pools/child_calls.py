@@ -18,7 +18,7 @@ from workfleet.pools.child_channel import Channel, Closed
 from workfleet.pools.child_engine import Engine
 from workfleet.pools.child_failure import pack
 from workfleet.pools.child_target import Kind, Target, illness
-from workfleet.pools.child_trace import TRACEPARENT, CallTrace
+from workfleet.pools.child_trace import SHOWN, TRACEPARENT, CallTrace
 from workfleet.supervision.lifeline import end_group
 
 _SETTLED: Final = parcel.SIMPLE | {bytes, bytearray, tuple, list, dict, set, frozenset}
@@ -107,7 +107,7 @@ class Calls:
         child_context.enter(self._channel, call_id, facts)
         if facts is None or TRACEPARENT not in facts:
             return self._run_method(call_id, method, kind, function, args, kwargs)
-        with self._trace.around(method, facts[TRACEPARENT]):
+        with self._trace.around(facts.get(SHOWN, method), facts[TRACEPARENT]):
             return self._run_method(call_id, method, kind, function, args, kwargs)
 
     def _run_method(

@@ -10,6 +10,8 @@ from workfleet.pools.child_target import find
 
 TRACEPARENT: Final = "traceparent"
 """The name, among the facts of a call, of the W3C `traceparent` in whose trace it is."""
+SHOWN: Final = "shown"
+"""And of what the call is called, where that is not its method."""
 
 
 class CallTrace:

@@ -19,7 +19,7 @@ from workfleet.events import ChildDied, Event, PoolCpuLimited
 from workfleet.pools import wire
 from workfleet.pools.autoscale import Autoscaler, Load
 from workfleet.pools.calls import Call, Items, Listener
-from workfleet.pools.child_trace import TRACEPARENT
+from workfleet.pools.child_trace import SHOWN, TRACEPARENT
 from workfleet.pools.cpu_share import confined, share_of
 from workfleet.pools.deadlines import Deadlines
 from workfleet.pools.desk import Desk
@@ -204,10 +204,10 @@ class ProcessPool:
     ) -> Coroutine[Any, Any, Any]:
         """The same for a method behind which there are many things: `shown` is what errors, figures and listings call
         it. It must be no method's name."""
-        make = partial(self._make, method, args, None, timeout_ms, None, listener)
 
         def named(trace: str | None) -> Call:
-            call = make(trace)
+            context = None if trace is None else {SHOWN: shown}
+            call = self._make(method, args, None, timeout_ms, context, listener, trace)
             call.method = shown
             return call
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from workfleet.model.jobs import Enqueued, JobRecord
 from workfleet.model.outcome import RunPolicy, Settlement
 
+
 class BegunCall(Protocol):
     """The span of a call that has begun."""
 
@@ -31,8 +32,8 @@ class OpenSpan(Protocol):
 
 
 class InCall(Protocol):
-    """Goes on, in a child, in the trace `sent` that a call has brought along: the body does what the call asks for. With
-    the name of its pool it is a span of its own."""
+    """Goes on, in a child, in the trace `sent` that a call has brought along: the body does what the call asks for.
+    With the name of its pool it is a span of its own."""
 
     def __call__(self, pool: str | None, method: str, sent: str) -> AbstractContextManager[object]: ...
 
@@ -60,7 +61,9 @@ class OpenRun(Protocol):
     """Begins the span of a run in a task of its own; None: nobody looks at spans. `shown_as`: queue and name as the
     job's own code sees them. Whatever OpenTelemetry does, nothing is raised."""
 
-    def __call__(self, record: JobRecord, policy: RunPolicy, shown_as: tuple[str, str] | None) -> BegunRun | None: ...
+    def __call__(
+        self, record: JobRecord, policy: RunPolicy, shown_as: tuple[str, str] | None, /
+    ) -> BegunRun | None: ...
 
 
 def nobody_looks(_record: JobRecord, _policy: RunPolicy, _shown_as: tuple[str, str] | None) -> BegunRun | None:

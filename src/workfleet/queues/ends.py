@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec import structs
 
 from workfleet.bus import shown
-from workfleet.errors import PoolBusy, RemoteError
+from workfleet.errors import CircuitOpen, PoolBusy, PoolFailed, RateLimited, RemoteError
 from workfleet.events import BackoffFailed, Event
 from workfleet.model.durations import duration_ms
 from workfleet.model.jobs import Failure, JobRecord
@@ -18,7 +18,10 @@ from .failures import raised
 
 _TIMED_OUT = ("TimeoutError",)
 """What rules call a run that did not end in time."""
-_BUSY = exception_name(PoolBusy)
+_REFUSED = (CircuitOpen, PoolBusy, PoolFailed, RateLimited)
+"""What was not even begun. All but a failed pool say when it may be."""
+_FAILED_POOL_MS = 30_000
+"""Another worker's pool may be well, and an operator may mend this one: jobs must not fail by the hundred meanwhile."""
 
 
 class Ends:
@@ -28,11 +31,12 @@ class Ends:
         self._backoffs, self._publish = backoffs, publish
 
     def raised(self, error: BaseException, record: JobRecord, policy: RunPolicy) -> Ended:
-        """How a run ended that raised. A pool that had no room for a call is nobody's failed attempt: the job waits as
-        long as the pool says, unless a rule names `PoolBusy`."""
+        """How a run ended that raised. What a pool or a guard refused is nobody's failed attempt: the job waits as long
+        as the refusal says, unless a rule names that."""
         ended = raised(error)
         if ended.kind == "raised":
-            if issubclass(type(error), PoolBusy) and _BUSY not in policy.rules:
+            refused = next((each for each in _REFUSED if issubclass(type(error), each)), None)
+            if refused is not None and exception_name(refused) not in policy.rules:
                 return structs.replace(ended, kind="snoozed", after_ms=_after_ms(error))
             if policy.rules:
                 ended = structs.replace(ended, raised=_names(error))
@@ -62,6 +66,8 @@ class Ends:
 
 
 def _after_ms(error: BaseException) -> int | None:
+    if issubclass(type(error), PoolFailed):
+        return _FAILED_POOL_MS
     after_ms = getattr(error, "retry_after_ms", None)  # a subclass may have forgotten to call ours
     return after_ms if type(after_ms) is int and after_ms >= 0 else None
 

@@ -18,6 +18,7 @@ from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import CANCELLED, GIVE_BACK, Ended, RunPolicy, Settlement, decide
 from workfleet.ports.clock import Clock
+from workfleet.ports.spans import BegunRun, OpenRun, nobody_looks
 from workfleet.ports.stores import JobStore
 
 from .deadlines import Deadlines
@@ -53,9 +54,11 @@ class Runner:
         bind: Callable[[JobRecord], object],
         draw: Callable[[], float],
         unknown: RunPolicy,
+        trace: OpenRun = nobody_looks,
     ) -> None:
         self._handlers, self._clock = handlers, clock
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
+        self._trace = trace
         self._ends = Ends(handlers.backoffs, publish)
         loop = asyncio.get_running_loop()
         self._channel = Channel(jobs, publish, loop)
@@ -103,9 +106,21 @@ class Runner:
         """The time of the run in this task is over, whatever the clock says. False where it has no timeout."""
         return self._deadlines.expire(task)
 
-    async def run(self, record: JobRecord, plan: Plan) -> Settlement | None:
-        """Do what `plan` says, in a task of its own. None: the job's code cannot be ended, so only the end of this
-        process may give the job back."""
+    def run(self, record: JobRecord, plan: Plan) -> Awaitable[Settlement | None]:
+        """Do what `plan` says; called and awaited in a task of its own. None: the job's code cannot be ended, so only
+        the end of this process may give the job back."""
+        span = None if plan.handler is None else self._trace(record, plan.policy, plan.handler.shown_as)
+        return self._run(record, plan) if span is None else self._run_in(span, record, plan)
+
+    async def _run_in(self, span: BegunRun, record: JobRecord, plan: Plan) -> Settlement | None:
+        settlement: Settlement | None = None
+        try:
+            settlement = await self._run(record, plan)
+        finally:
+            span.end(settlement)
+        return settlement
+
+    async def _run(self, record: JobRecord, plan: Plan) -> Settlement | None:
         handler, policy, ended = plan.handler, plan.policy, plan.ended
         if handler is not None:
             try:

@@ -39,6 +39,7 @@ def runtime_record(
     """The record of a schedule as it was asked for, not anchored yet. `timezone` is where it is local unless it names
     its own. Raises UsageError for what makes no sense, and PayloadRejected."""
     template = enqueueing.record(job)
+    template.trace = None  # what adds it is over long before it fires
     try:
         _check(name, job, options)
         template.run = run_overrides(cast(RunOptions, {**job.options, **options}))

@@ -37,7 +37,7 @@ def fair_bytes(pid: int) -> int | None:
 
 
 def peak_bytes(pid: int) -> int | None:
-    """What it held in memory at most since its program began."""
+    """What it held in memory at most since its program began; for a pool's child, since its last run of a job did."""
     for line in read(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"VmHWM:"):
             return int(line.split()[1]) * 1024

@@ -14,9 +14,10 @@ from workfleet.app.compile import Invoke
 from workfleet.app.graph import POOLS
 from workfleet.app.guarding import GuardMaker
 from workfleet.app.inject import Injected, run_here
-from workfleet.app.pooling import CPU, check_runs_handlers, guarding
+from workfleet.app.pool_checks import CPU, named_problems, pool_name
+from workfleet.app.pooling import guarding
 from workfleet.app.registry import Code
-from workfleet.errors import ConfigError, NotFound, Problem, UsageError
+from workfleet.errors import ConfigError, NotFound, UsageError
 from workfleet.model.durations import DurationLike
 from workfleet.model.fleet import PoolReport
 from workfleet.model.jobtypes import Job
@@ -116,12 +117,11 @@ class PoolDoubles:
         return proxy
 
     def _named(self, code: Code, pool: Any) -> PoolDouble:
-        try:
-            double = self.get(pool)
-        except NotFound as error:
-            raise ConfigError(Problem(code.where, str(error))) from None
-        check_runs_handlers(code, double.options)
-        return double
+        name, options = pool_name(self._marks, pool), {name: each.options for name, each in self.doubles.items()}
+        problems = named_problems(code, name, options, importable=True)
+        if problems:
+            raise ConfigError(problems)
+        return self.doubles[name]
 
 
 class PoolsDouble:

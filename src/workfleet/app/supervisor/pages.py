@@ -24,7 +24,8 @@ def pages_of(status: Callable[[], Status], samples: Callable[[], Iterable[Sample
     def probe(check: str) -> Page:
         def page(query: str) -> Answer:
             now = status()
-            told = msgspec.to_builtins(now)
+            # As a reader of the file gets it: values of another kind would be judged otherwise.
+            told = msgspec.json.decode(msgspec.json.encode(now))
             _, reason = judge(check, told, MAX_AGE_MS, now.written_mono_ms)
             text = f"{check}: {sentence(reason, notes(check, told, now.written_mono_ms))}\n"
             if "verbose" in query.split("&"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from workfleet.model.jobs import JobRecord, KeepRule, RunOverrides, UniqueRule
 from workfleet.model.policy import DEFAULT_BACKOFF, Backoff
@@ -18,6 +18,15 @@ _PLAIN = JobRecord(id="", queue="", name="")
 _INHERITED, _AS_ALL = _PLAIN.run, _PLAIN.keep
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+class _Carrier(Struct):
+    """What OpenTelemetry's propagators write, as far as it is used here."""
+
+    traceparent: str | None = None
+
+
+_carrier = msgspec.json.Decoder(_Carrier)
 
 
 def options_of(job: JobRecord) -> str:
@@ -42,6 +51,9 @@ def options_of(job: JobRecord) -> str:
         options["removeOnFail"] = _keep(job.keep.failed)
     if job.unique_key is not None:
         options["de"] = _deduplication(job.unique_key, job.unique)
+    if job.trace:
+        # As OpenTelemetry's own propagator for Node writes and reads it.
+        options["tm"] = _encoder.encode({"traceparent": job.trace}).decode()
     return _encoder.encode(options).decode()
 
 
@@ -51,17 +63,28 @@ def _is_simple(text: str) -> bool:
 
 
 def _is_plain(job: JobRecord) -> bool:
-    return not (job.delay_ms or job.priority or job.lifo or job.unique_key is not None)
+    return not (job.delay_ms or job.priority or job.lifo or job.unique_key is not None or job.trace)
 
 
-def overrides_from(opts: bytes) -> tuple[RunOverrides, bool]:
-    """What BullMQ's options say of a job's runs, and whether it is LIFO. Raises `msgspec.MsgspecError`."""
+def overrides_from(opts: bytes) -> tuple[RunOverrides, bool, str | None]:
+    """What BullMQ's options say of a job's runs, whether it is LIFO, and its W3C `traceparent`. Raises
+    `msgspec.MsgspecError`."""
     options = _decoder.decode(opts)
     attempts = options.get("attempts")
     run = RunOverrides(
         attempts=max(attempts, 1) if isinstance(attempts, int) else 1, backoff=_policy(options.get("backoff"))
     )
-    return run, options.get("lifo") is True
+    return run, options.get("lifo") is True, _trace(options.get("tm"))
+
+
+def _trace(metadata: object) -> str | None:
+    """The `traceparent` of what BullMQ's telemetry has written. It may be in a form of the producer's own."""
+    if not isinstance(metadata, str):
+        return None
+    try:
+        return _carrier.decode(metadata).traceparent
+    except msgspec.MsgspecError:
+        return None
 
 
 def _deduplication(key: str, rule: UniqueRule) -> dict[str, Any]:

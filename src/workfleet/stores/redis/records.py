@@ -342,7 +342,7 @@ def _complete(record: JobRecord, fields: Sequence[bytes | None]) -> None:
         _specify(record, _spec.decode(ours.spec))
     if not ours.n and fields[2] is not None:
         # A job that BullMQ has added.
-        record.run, record.lifo = overrides_from(fields[2])
+        record.run, record.lifo, record.trace = overrides_from(fields[2])
     if ours.code is None and record.finished_ms is not None:
         record.outcome = record.state.value  # as most end, or a BullMQ worker has ended it
     reason = fields[9]

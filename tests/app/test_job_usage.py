@@ -122,6 +122,7 @@ def test_peak_memory_is_that_of_the_run_and_not_of_the_one_before(shop: Project)
     assert set(map(float, hold["buckets"])) == {*BUCKETS, float("inf")}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("environ", "measured"),
     [

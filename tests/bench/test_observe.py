@@ -20,6 +20,7 @@ from workfleet.settings.sections import LogSettings, MetricsSettings, TracingSet
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 
 
+@pytest.mark.full
 def test_both_states_are_measured_on_both_stores() -> None:
     found = measure(all_benches()["observe"], {}, [], size=300, runs=1)
     printed = document(BENCH, found)

@@ -85,6 +85,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.stop()
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_the_stores_redis_stops(shop: Shop, server: Server) -> None:
     shop.store(server.url)
@@ -102,6 +103,7 @@ def test_the_stores_redis_stops(shop: Shop, server: Server) -> None:
     assert shop.is_alive()
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_a_redis_of_the_application_stops(shop: Shop, server: Server) -> None:
     shop.store(f"sqlite:///{shop.folder / 'store.db'}", cache=server.url)
@@ -123,6 +125,7 @@ def test_a_redis_of_the_application_stops(shop: Shop, server: Server) -> None:
     until(lambda: shop.said() == "ready: ok", "the worker is ready again")
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_a_handler_blocks_the_loop(shop: Shop) -> None:
     shop.start(health__event_loop="true", health__thresholds__event_loop_unhealthy="5s")
@@ -152,6 +155,7 @@ def test_the_children_of_a_pool_keep_dying(shop: Shop) -> None:
     assert shop.is_alive()
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_a_schedule_does_not_fire(shop: Shop) -> None:
     thresholds = {

@@ -32,6 +32,7 @@ def block(seconds: float) -> None:
     time.sleep(seconds)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("build", "blocked"), [(0.0, 6.0), (1.5, 4.0)])
 async def test_a_child_that_was_told_late_what_to_be_is_not_blamed(build: float, blocked: float) -> None:
     """The loop stands still before the first frame leaves: the child cannot even begin, and has all its time after."""

@@ -83,6 +83,7 @@ async def test_a_child_that_works_is_let_alone(make_pool: MakePool, method: str,
     assert made.told(ChildDiedEvent) == []
 
 
+@pytest.mark.full
 async def test_a_child_that_holds_the_interpreter_lock_is_let_alone(make_pool: MakePool) -> None:
     made = make_pool(WORKER, **STUCK)
     letters = 20
@@ -96,6 +97,7 @@ async def test_a_child_that_holds_the_interpreter_lock_is_let_alone(make_pool: M
     assert made.told(ChildDiedEvent) == []
 
 
+@pytest.mark.full
 async def test_progress_counts(make_pool: MakePool) -> None:
     class Heard:
         def __init__(self) -> None:

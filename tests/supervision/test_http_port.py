@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from workfleet.app.status import Status, SupervisorFacts, WorkerStatus
@@ -148,6 +149,7 @@ async def test_what_is_no_good_request_is_told_so() -> None:
         assert await get(port, "/livez") == ("HTTP/1.1 200 OK", "fine\n")
 
 
+@pytest.mark.full
 async def test_those_who_send_nothing_do_not_keep_others_out() -> None:
     async with serving({"/livez": lambda query: Answer(200, "fine\n")}) as port:
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(64)]

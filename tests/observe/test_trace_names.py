@@ -11,7 +11,8 @@ from workfleet.events import Event
 from workfleet.model.jobs import Enqueued, Failure, JobRecord, JobState
 from workfleet.model.outcome import Outcome, RunPolicy, Settlement
 from workfleet.observe.logs.context import job_fields
-from workfleet.observe.trace import sender_of
+from workfleet.observe.trace import current_trace, remote_span, sender_of
+from workfleet.observe.trace_calls import in_call
 from workfleet.observe.trace_jobs import EnqueueSpans, RunSpans
 from workfleet.observe.trace_names import SPANS
 
@@ -51,13 +52,14 @@ def test_an_enqueue_tells_all_of_its_names_and_no_other() -> None:
 
 def test_a_run_tells_all_of_its_names_and_no_other() -> None:
     failed = Outcome(state=JobState.DELAYED, code="failed", delay_ms=7, failure=Failure("raised", "no", "OSError"))
-    job = record(schedule="nightly", slot_ms=1_800_000_000_000, group="acme", due_ms=1_100)
+    job = record(schedule="nightly", slot_ms=1_800_000_000_000, group="acme", due_ms=1_100, worker="w1")
     with installed() as told:
         begun = RunSpans(never, linked=False)(job, RunPolicy(attempts=4), None)
         assert begun is not None
         begun.end(Settlement(job.claim, failed))
     run = told.only("run media")
     assert set(said(run)) == set(CONSUMER.attributes)
+    assert said(run)["messaging.client.id"] == "w1"
     assert (run.name, run.kind.name.lower()) == (CONSUMER.name.replace("<queue>", "media"), CONSUMER.kind)
     values = {
         name.removeprefix("workfleet."): value for name, value in said(run).items() if name.startswith("workfleet")
@@ -94,8 +96,11 @@ def test_housekeeping_has_no_spans() -> None:
         TRACE[:-1],
         TRACE + "0",
         TRACE.upper(),
-        TRACE.replace("00-", "01-", 1),
+        TRACE + "-more",
+        TRACE.replace("00-", "ff-", 1),
         f"00-{'0' * 32}-{'1' * 16}-01",
+        f"00-{'1' * 32}-{'0' * 16}-01",
+        "\x1b[31m".ljust(len(TRACE), "x"),
     ],
 )
 def test_what_is_no_traceparent_makes_no_parent(sent: str | None) -> None:
@@ -105,6 +110,36 @@ def test_what_is_no_traceparent_makes_no_parent(sent: str | None) -> None:
         assert begun is not None
         begun.end(None)
     assert parent_of(told.only("run")) is None
+    assert "trace_id" not in job_fields(record(trace=sent))
+
+
+@pytest.mark.parametrize("more", ["", "-more"])
+def test_a_later_version_is_read_as_far_as_it_is_known(more: str) -> None:
+    """So says the standard of those who will write it."""
+    sender = sender_of(TRACE.replace("00-", "01-", 1) + more)
+    assert sender is not None
+    assert sender == sender_of(TRACE)
+
+
+def test_what_its_sender_has_not_sampled_is_not_sampled_here_nor_by_whom_it_calls() -> None:
+    with installed() as told:
+        begun = RunSpans(never, linked=False)(record(trace=f"{TRACE[:-2]}00"), RunPolicy(), None)
+        assert begun is not None
+        with remote_span("images.resize", {}) as call:
+            sent = call.trace
+        jobs = [record()]
+        opened = EnqueueSpans(never)(jobs)
+        assert opened is not None
+        with opened as tell:
+            tell([Enqueued("j1", True)])
+        begun.end(None)
+        assert sent is not None
+        with in_call("images", "resize", sent):
+            inside = current_trace()
+    assert told.spans() == []
+    for each in (sent, jobs[0].trace, inside):
+        assert each is not None
+        assert (each[:35], each[-3:]) == (TRACE[:35], "-00")
 
 
 def test_without_an_sdk_the_fields_of_a_run_name_the_trace_of_who_enqueued() -> None:

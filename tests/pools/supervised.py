@@ -151,3 +151,10 @@ def unless(file: str) -> Worker:
     if Path(file).exists():
         raise RuntimeError("not now")
     return Worker()
+
+
+def once_gone(file: str) -> Worker:
+    """Is not built before the file has gone."""
+    while Path(file).exists():
+        time.sleep(0.01)
+    return Worker()

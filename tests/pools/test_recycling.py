@@ -101,6 +101,24 @@ async def test_children_that_have_no_call_left_are_replaced_at_the_same_time(mak
     assert (made.pool.stats().recycled, made.pool.stats().ready) == (4, 4)
 
 
+async def test_who_waits_for_its_replacement_is_no_child_that_is_ready_and_a_spare_has_no_place(
+    make_pool: MakePool, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    made = make_pool(ChildSpec("tests.pools.supervised:once_gone", (str(file),)), max_calls=1)
+    await made.pool.wait_ready()
+    file.touch()
+    await made.pool.call("count")
+    await wait_until(lambda: [child.state for child in made.pool.stats().children] == ["spent", "starting"])
+    stats = made.pool.stats()
+    assert (stats.state, stats.ready, stats.size) == ("running", 0, 1)
+    assert [child.slot for child in stats.children] == [0, None]
+    file.unlink()
+    await wait_until(lambda: [child.state for child in made.pool.stats().children] == ["ready"])
+    (child,) = made.pool.stats().children
+    assert (child.slot, made.pool.stats().ready) == (0, 1)
+
+
 async def test_recycling_under_load_loses_no_call(make_pool: MakePool) -> None:
     made = make_pool(WORKER, size=2)
     await made.pool.wait_ready()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import trace_names as names
-from .trace import below, record, sender_of, tracer
+from .trace import begun, below, sender_of, warned
 
 try:
     from opentelemetry import context as _contexts
@@ -29,17 +29,8 @@ def in_call(pool: str | None, method: str, sent: str) -> Iterator[None]:
         if pool is None:
             yield
             return
-        with tracer().start_as_current_span(
-            f"{pool}.{method}",
-            kind=_api.SpanKind.SERVER,
-            attributes={names.POOL: pool, names.METHOD: method, names.CHILD: os.getpid()},
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as entered:
-            try:
-                yield
-            except BaseException as error:
-                record(entered, error)
-                raise
+        facts = {names.POOL: pool, names.METHOD: method, names.CHILD: os.getpid()}
+        with begun(f"{pool}.{method}", _api.SpanKind.SERVER, facts, current=True, failed=warned):
+            yield
     finally:
         _contexts.detach(token)

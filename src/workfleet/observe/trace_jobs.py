@@ -10,16 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from workfleet.bus import shown
-from workfleet.events import Event, SubscriberFailed
+from workfleet.events import Event
 from workfleet.model.jobs import Enqueued, Failure, JobRecord, JobState
 from workfleet.model.outcome import Outcome, RunPolicy, Settlement
 from workfleet.ports.spans import BegunRun
 
 from . import trace_names as names
-from .trace import below, load_provider, plain_attributes, provided, record, sender_of, traceparent, tracer
+from .trace import (
+    Failed,
+    add_error,
+    below,
+    load_provider,
+    plain_attributes,
+    provided,
+    record,
+    sender_of,
+    told_by,
+    traceparent,
+    tracer,
+)
 
 try:
     from opentelemetry import context as _contexts
@@ -27,11 +38,13 @@ try:
 except ImportError:  # not installed: nothing is `provided`
     _api = None  # type: ignore[assignment]
 
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
 Publish = Callable[[Event], None]
 
 _NO_ERRORS: Final = frozenset({"completed", "retry", "snoozed", "skipped", "cancelled", "given_back"})
 """Outcomes that somebody wanted."""
-_WHO: Final = "OpenTelemetry"
 
 
 class RunSpans:
@@ -39,7 +52,7 @@ class RunSpans:
 
     def __init__(self, publish: Publish, *, linked: bool) -> None:
         load_provider()
-        self._publish, self._linked = publish, linked
+        self._failed, self._linked = told_by(publish), linked
 
     def __call__(self, job: JobRecord, policy: RunPolicy, shown_as: tuple[str, str] | None) -> BegunRun | None:
         if job.housekeeping or not provided():
@@ -55,17 +68,17 @@ class RunSpans:
                 attributes=plain_attributes(_of_run(job, policy, queue, name)),
                 links=links,
             )
-            return _Run(begun, self._publish)
+            return _Run(begun, self._failed)
         except Exception as error:  # noqa: BLE001 - the boundary around samplers and processors, which are the user's
-            self._publish(SubscriberFailed(subscriber=_WHO, event=f"run of {name}", error=shown(error)))
+            self._failed(f"run of {name}", error)
             return None
 
 
 class _Run:
     """A `BegunRun`."""
 
-    def __init__(self, begun: Any, publish: Publish) -> None:
-        self._span, self._publish = begun, publish
+    def __init__(self, begun: Span, failed: Failed) -> None:
+        self._span, self._failed = begun, failed
         self._token = _contexts.attach(_api.set_span_in_context(begun))
 
     def end(self, settlement: Settlement | None) -> None:
@@ -75,7 +88,7 @@ class _Run:
                 _tell(self._span, settlement.outcome)
             self._span.end()
         except Exception as error:  # noqa: BLE001 - as above: exporters
-            self._publish(SubscriberFailed(subscriber=_WHO, event="the end of a run", error=shown(error)))
+            self._failed("the end of a run", error)
 
 
 def _of_run(job: JobRecord, policy: RunPolicy, queue: str, name: str) -> dict[str, object]:
@@ -83,6 +96,7 @@ def _of_run(job: JobRecord, policy: RunPolicy, queue: str, name: str) -> dict[st
     return {
         **_messaging("run", "process", queue),
         names.MESSAGE: job.id,
+        names.CLIENT: job.worker,
         names.JOB: name,
         names.ATTEMPT: job.attempts_made + 1,
         names.ATTEMPTS: policy.attempts,
@@ -110,10 +124,7 @@ def _tell(begun: Any, outcome: Outcome) -> None:
     failure = outcome.failure
     if failure is None or outcome.code in _NO_ERRORS:
         return
-    begun.set_attribute(names.ERROR, _kind(failure))
-    said = {"type": failure.type, "message": failure.message, "stacktrace": failure.traceback}
-    begun.add_event("exception", {f"exception.{key}": value for key, value in said.items() if value})
-    begun.set_status(_api.Status(_api.StatusCode.ERROR, f"{failure.type or failure.code}: {failure.message}"))
+    add_error(begun, _kind(failure), type_=failure.type, message=failure.message, stacktrace=failure.traceback)
 
 
 def _kind(failure: Failure) -> str:
@@ -126,7 +137,7 @@ class EnqueueSpans:
 
     def __init__(self, publish: Publish) -> None:
         load_provider()
-        self._publish = publish
+        self._told = told_by(publish)
 
     def __call__(
         self, records: Sequence[JobRecord]
@@ -156,7 +167,7 @@ class EnqueueSpans:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        self._publish(SubscriberFailed(subscriber=_WHO, event="an enqueue", error=shown(error)))
+        self._told("an enqueue", error)
 
 
 def _begun(records: Sequence[JobRecord]) -> Any:

@@ -10,6 +10,7 @@ OPERATION: Final = "messaging.operation.name"
 OPERATION_TYPE: Final = "messaging.operation.type"
 DESTINATION: Final = "messaging.destination.name"
 MESSAGE: Final = "messaging.message.id"
+CLIENT: Final = "messaging.client.id"
 BATCH: Final = "messaging.batch.message_count"
 ERROR: Final = "error.type"
 JOB: Final = "workfleet.job.name"
@@ -45,8 +46,8 @@ SPANS: Final = (
         "run <queue>",
         "consumer",
         (
-            SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, MESSAGE, JOB, ATTEMPT, ATTEMPTS, WAIT, GROUP, SCHEDULE,
-            SLOT, OUTCOME, AGAIN, ERROR,
+            SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, MESSAGE, CLIENT, JOB, ATTEMPT, ATTEMPTS, WAIT, GROUP,
+            SCHEDULE, SLOT, OUTCOME, AGAIN, ERROR,
         ),
     ),
     Spanned("<pool>.<method>", "client", (POOL, METHOD, CHILD, OUTCOME, ERROR)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
 
 from workfleet.pools import wire
 from workfleet.pools.parcel import Parcel
@@ -20,6 +20,18 @@ class Listener(Protocol):
     def progress(self, value: Any) -> None: ...
 
 
+class Carried(NamedTuple):
+    """What a call brings along from where it is made: facts for the child, who hears what it says of them, and for
+    which run it is made."""
+
+    facts: Mapping[str, Any]
+    listener: Listener | None
+    run: str = ""
+
+
+Carry = Callable[[], Carried | None]
+
+
 class Call:
     """Ends exactly once: with a value, with an error, or unheard where nobody waits any more."""
 
@@ -30,6 +42,8 @@ class Call:
     deadline: float = NEVER
     doom: Exception | None = None
     """Why its child is being killed: what the call then fails with."""
+    run = ""
+    """For which run it was made."""
     losses = 0
     """How often its child died before it had begun."""
     made = 0.0

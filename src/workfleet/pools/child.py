@@ -10,7 +10,6 @@ import faulthandler
 import os
 import socket
 import sys
-import traceback
 from io import TextIOWrapper
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +18,7 @@ from workfleet.pools.board import Board
 from workfleet.pools.child_calls import Calls
 from workfleet.pools.child_channel import Channel, Closed
 from workfleet.pools.child_engine import Engine
-from workfleet.pools.child_failure import pack
+from workfleet.pools.child_failure import pack, trace_of
 from workfleet.pools.child_limits import address_space
 from workfleet.pools.child_target import Target, find, run_hooks
 from workfleet.pools.child_trace import CallTrace
@@ -84,7 +83,7 @@ def _live(channel: Channel, status: Board) -> int:
         with address_space(boot.address_space):
             target = _build(boot, engine, status)
     except BaseException as error:  # noqa: BLE001 - the boundary around user code: it says why and ends
-        traceback.print_exception(error)
+        sys.stderr.write(trace_of(error))
         channel.send(wire.UNFIT, 0, pack(error))
         return 1
     status.enter(board.READY)
@@ -102,7 +101,7 @@ def _live(channel: Channel, status: Board) -> int:
     except Exception as error:  # noqa: BLE001 - as above, for what the factory left to be closed
         failed = failed or error
     if failed is not None:
-        traceback.print_exception(failed)
+        sys.stderr.write(trace_of(failed))
     return 0 if failed is None else 1
 
 

@@ -53,6 +53,8 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, kind: int, call_id: int, body: wire.Body = b"", number: int = 0) -> None:
+        if kind in (wire.LOG, wire.PROGRESS):
+            self._told = 0  # the call's answer must not overtake it through the pipe
         with self._sending:
             start = None
             if self._results is not None and type(body) is Parcel:

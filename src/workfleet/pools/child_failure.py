@@ -11,15 +11,17 @@ from workfleet.pools import wire
 
 _LONGEST: Final = 1 << 16
 _LARGEST: Final = 1 << 20
-_OURS: Final = (os.path.dirname(__file__), os.path.dirname(os.__file__) + os.sep + "asyncio")
-"""Where the frames are that lead to user code."""
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_LEADING: Final = ("asyncio", "contextlib", "dishka", "")
+"""Whose frames lead to user code beside ours: the loop's, and those of the container that made the object, of which
+some are generated and of no module."""
 
 Failure = tuple[str, str, str, bytes | None]
 """Type name, message, traceback, and the pickled exception or None."""
 
 
 def pack(error: BaseException) -> bytes:
-    failure: Failure = (_type_name(error), _message(error), _trace(error), _pickled(error))
+    failure: Failure = (_type_name(error), _message(error), trace_of(error), _pickled(error))
     return wire.encode(failure)
 
 
@@ -35,7 +37,8 @@ def _message(error: BaseException) -> str:
         return f"<its __str__ failed: {type(failing).__qualname__}>"
 
 
-def _trace(error: BaseException) -> str:
+def trace_of(error: BaseException) -> str:
+    """The traceback as its owner wants to see it: from the first line of user code on, where there is any."""
     try:
         shown = traceback.format_exception(type(error), error, _from_user_code(error.__traceback__))
         return "".join(shown)[-_LONGEST:]
@@ -44,10 +47,16 @@ def _trace(error: BaseException) -> str:
 
 
 def _from_user_code(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames of ours and of the loop that led there."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
-        trace = trace.tb_next
-    return trace
+    first = trace
+    while first is not None and _leads(first):
+        first = first.tb_next
+    return first or trace
+
+
+def _leads(trace: TracebackType) -> bool:
+    frame = trace.tb_frame
+    module = frame.f_globals.get("__name__", "")
+    return frame.f_code.co_filename.startswith(_OURS) or str(module).partition(".")[0] in _LEADING
 
 
 def _pickled(error: BaseException) -> bytes | None:

@@ -11,7 +11,6 @@ import faulthandler
 import inspect
 import os
 import time
-import traceback
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing, closing
 from typing import Any, NamedTuple, assert_never
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple, assert_never
 from workfleet.pools import board, child_context, wire
 from workfleet.pools.child import Boot
 from workfleet.pools.child_calls import Unsendable, encoded
-from workfleet.pools.child_failure import pack
+from workfleet.pools.child_failure import pack, trace_of
 from workfleet.pools.child_target import Kind, Target
 from workfleet.pools.child_thread import LEFT, from_boot
 from workfleet.pools.child_trace import TRACEPARENT, CallTrace
@@ -266,4 +265,4 @@ async def _each(items: Generator[Any, None, None]) -> AsyncGenerator[Any, None]:
 
 
 def _failed(error: BaseException) -> Exit:
-    return Exit(1, f"ended by {type(error).__qualname__}", "".join(traceback.format_exception(error)))
+    return Exit(1, f"ended by {type(error).__qualname__}", trace_of(error))

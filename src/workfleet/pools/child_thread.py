@@ -12,7 +12,6 @@ import faulthandler
 import os
 import socket
 import threading
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -23,7 +22,7 @@ from workfleet.pools.child import Boot
 from workfleet.pools.child_calls import Calls
 from workfleet.pools.child_channel import Channel, Closed
 from workfleet.pools.child_engine import Engine
-from workfleet.pools.child_failure import pack
+from workfleet.pools.child_failure import pack, trace_of
 from workfleet.pools.child_target import Target, find, run_hooks
 from workfleet.pools.child_trace import CallTrace
 from workfleet.pools.link import Link, OnFrames
@@ -148,4 +147,4 @@ class _Orphaned:
 def _exit(failed: BaseException | None) -> Exit:
     if failed is None:
         return Exit(0, "ended", "")
-    return Exit(1, f"ended by {type(failed).__qualname__}", "".join(traceback.format_exception(failed)))
+    return Exit(1, f"ended by {type(failed).__qualname__}", trace_of(failed))

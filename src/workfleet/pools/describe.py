@@ -18,8 +18,8 @@ def described(slots: Iterable[Slot], spares: Iterable[Member], now: float) -> tu
         if member is not None and member.state != "gone"
     )
     return (
-        *(_child(member, _state(member), now, slot.restarts, slot.last_exit) for slot, member in placed),
-        *(_child(spare, "spare" if spare.state == "ready" else spare.state, now, 0, None) for spare in spares),
+        *(_child(member, member.slot, _state(member), now, slot.restarts, slot.last_exit) for slot, member in placed),
+        *(_child(spare, None, "spare" if spare.state == "ready" else spare.state, now, 0, None) for spare in spares),
     )
 
 
@@ -27,10 +27,12 @@ def _state(member: Member) -> ChildState:
     return "busy" if len(member.line) and member.state in ("ready", "spent") else member.state
 
 
-def _child(member: Member, state: ChildState, now: float, restarts: int, last_exit: LastExit | None) -> ChildStats:
+def _child(
+    member: Member, place: int | None, state: ChildState, now: float, restarts: int, last_exit: LastExit | None
+) -> ChildStats:
     head = member.line.head
     return ChildStats(
-        slot=member.slot,
+        slot=place,
         pid=member.child.pid,
         state=state,
         calls=member.calls,

@@ -7,9 +7,11 @@ children, but starts and ends none. Which child, and in which order, is the rout
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import Final
 
 from workfleet.errors import PoolBusy, PoolError
@@ -62,6 +64,11 @@ class Desk:
         """Of the waiting calls the oldest and the newest; None when none waits. Younger calls have greater ids."""
         lines = list(self._waiting.waiting())
         return (min(line[0].id for line in lines), max(line[-1].id for line in lines)) if lines else None
+
+    def waiting_runs(self, most: int) -> tuple[str, ...]:
+        """The runs for which calls wait, those that wait longest first; of very many only the first."""
+        calls = heapq.merge(*self._waiting.waiting(), key=_age)
+        return tuple(islice((call.run for call in calls if call.run), most))
 
     def places(self, numbers: Collection[int]) -> None:
         """The numbers of the places that the pool has, with or without a child at the moment."""
@@ -174,3 +181,7 @@ class Desk:
         if not self._with and not len(self._waiting):
             self._idle = True
             self._empty.set()
+
+
+def _age(call: Call) -> int:
+    return call.id

@@ -1,29 +1,25 @@
 """A pool of processes: calls in, results out, whatever happens to the children. Wires the parts; each has its own file.
 
-desk (queue) → member (a child and its line of calls) ← slot (one place) ← roster (all places, restarts), with the
-services deadlines, memory and health beside them.
+caller (makes calls) → desk (queue) → member (a child and its line of calls) ← slot (one place) ← roster (all places,
+restarts), with the services deadlines, memory and health beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing
-from functools import partial
-from itertools import count
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
 
 from workfleet.errors import ConfigError, PoolError, Problem, UsageError
 from workfleet.events import ChildDied, Event, PoolCpuLimited
 from workfleet.pools import wire
 from workfleet.pools.autoscale import Autoscaler, Load
-from workfleet.pools.calls import Call, Items, Listener
-from workfleet.pools.child_trace import SHOWN, TRACEPARENT
+from workfleet.pools.caller import DEFAULT, Caller, Default
+from workfleet.pools.calls import Carry, Listener
 from workfleet.pools.cpu_share import confined, share_of
 from workfleet.pools.deadlines import Deadlines
 from workfleet.pools.desk import Desk
-from workfleet.pools.failures import request
 from workfleet.pools.health import HealthCheck, Sweep
 from workfleet.pools.keys import MethodKeys
 from workfleet.pools.limits import LimitsWatch
@@ -36,17 +32,11 @@ from workfleet.pools.stats import PoolState, PoolStats
 from workfleet.pools.stuck import StuckWatch
 from workfleet.pools.tally import Tally
 from workfleet.ports.clock import Clock
-from workfleet.ports.spans import BegunCall, CallTracing
+from workfleet.ports.spans import CallTracing
 from workfleet.supervision.service import Service, ServiceGroup
 
-
-class _Default:
-    """Left out: the pool's own."""
-
-
-DEFAULT: Final = _Default()
-_PID: Final = "workfleet.child.pid"
-_NO_NAMES: Final[Mapping[str, Any]] = {}
+_MOST_RUNS: Final = 100
+"""How many of those for which calls wait are told by name."""
 
 
 class ProcessPool:
@@ -68,20 +58,18 @@ class ProcessPool:
         spawn: Spawn = spawn,
         keys: MethodKeys | None = None,
         trace: CallTracing | None = None,
+        carry: Carry | None = None,
         draw: Callable[[], float] = random.random,
     ) -> None:
         """`keys` are what calls are routed by with `strategy="consistent_hash"`, `trace` takes the
-        current trace to the children, with a span for each call where the options ask for that."""
+        current trace to the children, with a span for each call where the options ask for that; `carry` is asked at
+        each call what else goes along."""
         _check(spec, options.name)
         self.name = options.name
         self.options = options
         self._clock = clock
         self._publish = publish
-        self._ids = count(1)
-        self._timeout = None if options.call_timeout_ms is None else options.call_timeout_ms / 1000
         self._draining = False
-        self._keys = keys
-        self._trace = trace
         self.tally = Tally() if options.metrics else None
         """What was counted of the calls."""
         self._desk = Desk(options.name, options.queue_limit, options.strategy, draw)
@@ -97,11 +85,9 @@ class ProcessPool:
         )
         self._services = ServiceGroup(f"pool {options.name}", self._make_services(), clock=clock, publish=publish)
         self._serving: asyncio.Task[None] | None = None
-        self._future: Callable[[], asyncio.Future[Any]] = self._first_future
-
-    def _first_future(self) -> asyncio.Future[Any]:
-        self.start()
-        return self._future()
+        self._caller = Caller(
+            options, self._desk, clock=clock, start=self.start, keys=keys, trace=trace, tally=self.tally, carry=carry
+        )
 
     def _tell(self, event: Event) -> None:
         if self.tally is not None and isinstance(event, ChildDied):
@@ -130,7 +116,6 @@ class ProcessPool:
     def start(self) -> None:
         """Starts the children if they are not, without waiting for them; the first call does it too."""
         if self._serving is None:
-            self._future = asyncio.get_running_loop().create_future
             self._serving = asyncio.create_task(self._services.serve(), name=f"pool {self.name}")
             if self._share is not None and (cores := self.options.cpu_cores) is not None:
                 self._publish(PoolCpuLimited(pool=self.name, cores=cores, by=self._share.by))
@@ -184,7 +169,7 @@ class ProcessPool:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
-        timeout_ms: int | _Default | None = DEFAULT,
+        timeout_ms: int | Default | None = DEFAULT,
         context: Mapping[str, Any] | None = None,
         listener: Listener | None = None,
     ) -> Coroutine[Any, Any, Any]:
@@ -192,143 +177,27 @@ class ProcessPool:
         `listener` hears its log entries and progress. Left out, the timeout is the pool's; None is none.
 
         Large arguments are copied when the call is awaited, or was to wait for a child: later changes do not matter."""
-        if self._trace is None:
-            return self._run(self._make(method, args, kwargs, timeout_ms, context, listener, None))
-        if not self.options.tracing:
-            return self._run(self._make(method, args, kwargs, timeout_ms, context, listener, self._trace.current()))
-        make = partial(self._make, method, args, kwargs, timeout_ms, context, listener)
-        return self._run_traced(method, make, self._trace)
+        return self._caller.call(method, args, kwargs, timeout_ms, context, listener)
 
     def call_as(
         self, shown: str, method: str, args: Sequence[Any], *, timeout_ms: int | None, listener: Listener
     ) -> Coroutine[Any, Any, Any]:
         """The same for a method behind which there are many things: `shown` is what errors, figures and listings call
         it. It must be no method's name."""
+        return self._caller.call_as(shown, method, args, timeout_ms, listener)
 
-        def named(trace: str | None) -> Call:
-            context = None if trace is None else {SHOWN: shown}
-            call = self._make(method, args, None, timeout_ms, context, listener, trace)
-            call.method = shown
-            return call
-
-        if self._trace is None:
-            return self._run(named(None))
-        if not self.options.tracing:
-            return self._run(named(self._trace.current()))
-        return self._run_traced(shown, named, self._trace)
-
-    async def _run_traced(self, method: str, make: Callable[[str | None], Call], tracing: CallTracing) -> Any:
-        with self._span(method, tracing) as begun:
-            call = make(begun.trace)
-            try:
-                return await self._run(call)
-            finally:
-                begun.note(_PID, call.pid)
-
-    def _span(self, method: str, tracing: CallTracing) -> AbstractContextManager[BegunCall]:
-        return tracing.begin(f"{self.name}.{method}", {"workfleet.pool": self.name, "workfleet.method": method})
-
-    async def _run(self, call: Call) -> Any:
-        tally = self.tally
-        try:
-            self._desk.submit(call)
-            value = await call.future
-        except BaseException as error:
-            if tally is not None:
-                tally.ended(call, error)
-            if isinstance(error, asyncio.CancelledError):
-                await self._desk.abandon(call)
-            raise
-        if tally is not None:
-            tally.completed(call)
-        return value
-
-    async def stream(
+    def stream(
         self,
         method: str,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
-        timeout_ms: int | _Default | None = DEFAULT,
+        timeout_ms: int | Default | None = DEFAULT,
         context: Mapping[str, Any] | None = None,
         listener: Listener | None = None,
     ) -> AsyncIterator[Any]:
         """Runs a generator in a child, at most a few items ahead of the consumer. The timeout is between two items."""
-        make = partial(self._make, method, args, kwargs, timeout_ms, context, listener)
-        if self._trace is None or not self.options.tracing:
-            call = make(None if self._trace is None else self._trace.current())
-            async with aclosing(self._items(call)) as found:
-                async for item in found:
-                    yield item
-            return
-        with self._span(method, self._trace) as begun:
-            call = make(begun.trace)
-            try:
-                async with aclosing(self._items(call)) as found:
-                    async for item in found:
-                        yield item
-            finally:
-                begun.note(_PID, call.pid)
-
-    async def _items(self, call: Call) -> AsyncGenerator[Any]:
-        call.items = items = Items(call, self._grant, self._arm)
-        call.alone = True
-        tally = self.tally
-        try:
-            self._desk.submit(call)
-            while True:
-                try:
-                    item = await items.next()
-                except StopAsyncIteration:
-                    break
-                yield item
-        except BaseException as error:
-            if tally is not None:
-                tally.ended(call, error)
-            raise
-        finally:
-            await self._desk.abandon(call)
-        if tally is not None:
-            tally.completed(call)
-
-    def _make(
-        self,
-        method: str,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any] | None,
-        timeout_ms: int | _Default | None,
-        context: Mapping[str, Any] | None,
-        listener: Listener | None,
-        trace: str | None,
-    ) -> Call:
-        facts = context if trace is None else {**(context or {}), TRACEPARENT: trace}
-        body = request(self.name, method, args, kwargs or _NO_NAMES, facts)
-        timeout = self._timeout
-        if timeout_ms is not DEFAULT:
-            timeout = None if timeout_ms is None else cast(int, timeout_ms) / 1000
-        # A call that is followed is a job: long enough that being sent ahead to a busy child could only delay it.
-        call = Call(
-            next(self._ids),
-            method,
-            body,
-            timeout=timeout,
-            listener=listener,
-            alone=context is not None or listener is not None,
-            future=self._future(),
-        )
-        if self.tally is not None and not call.id % self.tally.stride:
-            call.made = self._clock.monotonic()
-        if self._keys is not None:
-            call.key = self._keys.of(method, args, kwargs or _NO_NAMES)
-        return call
-
-    def _grant(self, call: Call, room: int) -> None:
-        if (member := self._desk.member_of(call)) is not None:
-            member.line.grant(call, room)
-
-    def _arm(self, call: Call) -> None:
-        if (member := self._desk.member_of(call)) is not None:
-            member.line.arm(call)
+        return self._caller.stream(method, args, kwargs, timeout_ms, context, listener)
 
     # Facts.
 
@@ -345,9 +214,10 @@ class ProcessPool:
             name=self.name,
             state=self._state(),
             size=roster.size,
-            ready=roster.ready(),
+            ready=roster.able(),
             busy=sum(1 for member in members if len(member.line)),
             queued=self._desk.queued,
+            waiting_runs=self._desk.waiting_runs(_MOST_RUNS),
             calls=roster.calls,
             failures=roster.failures,
             restarts=roster.restarts,

@@ -11,6 +11,7 @@ from msgspec import Struct
 from workfleet.errors import ConfigError, NotFound, Problem, UsageError
 from workfleet.events import ChildPrinted, Event
 from workfleet.model.durations import DurationLike, duration_ms
+from workfleet.pools.calls import Carry
 from workfleet.pools.isolation import Recipe, spawner
 from workfleet.pools.keys import MethodKeys
 from workfleet.pools.marks import ProcessOptions
@@ -51,12 +52,13 @@ class Pools:
         publish: Callable[[Event], None],
         spawn: Spawn = spawn,
         trace: CallTracing | None = None,
+        carry: Carry | None = None,
     ) -> None:
         self._configure = configure
         self._clock = clock
         self._publish = publish
         self._spawn = spawn
-        self._trace = trace
+        self._trace, self._carry = trace, carry
         self._pools: dict[str, ProcessPool] = {}
         self._proxies: dict[type[Any], tuple[_Callee, Any]] = {}
 
@@ -112,6 +114,7 @@ class Pools:
             spawn=spawner(options.isolation, setup.recipe, self._spawn),
             keys=keys,
             trace=self._trace,
+            carry=self._carry,
         )
         return pool
 

@@ -93,6 +93,11 @@ class Roster:
         """Places whose child is well; one that waits for its replacement counts."""
         return sum(1 for slot in self._slots.values() if slot.member and slot.member.state in ("ready", "spent"))
 
+    def able(self) -> int:
+        """Those of them whose child takes calls or runs one."""
+        members = [slot.member for slot in self._slots.values() if slot.member]
+        return sum(1 for each in members if each.state == "ready" or (each.state == "spent" and len(each.line)))
+
     def scale(self, size: int, why: str = "it was asked for") -> None:
         """Children come as their start and go as their calls allow. A pool that had failed tries anew."""
         if self.state == "failed":

@@ -31,8 +31,8 @@ class LastExit(Struct, frozen=True, kw_only=True):
 class ChildStats(Struct, frozen=True, kw_only=True):
     """One child."""
 
-    slot: int
-    """The number of its place."""
+    slot: int | None
+    """The number of its place; None: it waits for one."""
     pid: int
     state: ChildState
     calls: int
@@ -59,8 +59,11 @@ class PoolStats(Struct, frozen=True, kw_only=True):
     state: PoolState
     size: int
     ready: int
+    """Places whose child takes calls or runs one."""
     busy: int
     queued: int
+    waiting_runs: tuple[str, ...] = ()
+    """The jobs for which the longest waiting of those were made; no more than a hundred."""
     calls: int
     """Calls that ended."""
     failures: int

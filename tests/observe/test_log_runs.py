@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from workfleet import events
-from workfleet.observe.logs.setup import LogOptions, configure_logging
+from workfleet.observe.logs.options import LogOptions
+from workfleet.observe.logs.setup import configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
 
 
@@ -28,10 +29,9 @@ def logged(**options: Any) -> Iterator[list[dict[str, Any]]]:
 
 
 def ended(number: int, second: int, **changes: Any) -> events.JobSettled:
-    usual: dict[str, Any] = {"state": "completed", "outcome": "completed", **changes}
+    usual: dict[str, Any] = {"name": "thumbnail", "state": "completed", "outcome": "completed", **changes}
     return events.JobSettled(
         id=f"j{number}",
-        name="thumbnail",
         queue="media",
         attempt=1,
         duration_ms=1,
@@ -59,6 +59,39 @@ def test_of_the_runs_that_end_well_in_a_second_the_first_hundred_have_lines() ->
         "workfleet.job",
         100,
     ]
+
+
+def test_jobs_that_nobody_knows_have_a_line_a_name_in_ten_seconds_with_a_count() -> None:
+    unknown = {"state": "delayed", "outcome": "unknown_job", "error": "no handler", "delay_ms": 30_000}
+    with logged() as found:
+        hear = LogSubscriber().route(events.JobSettled)
+        for second in (100, 109, 110):
+            for number in range(10):
+                hear(ended(number, second, **unknown))
+        hear(ended(50, 110, **unknown, name="other"))
+        hear(ended(51, 110, **{**unknown, "state": "failed"}))
+        hear(ended(52, 50, **unknown))  # a clock that was set back
+    assert [(line["job_id"], line.get("alike")) for line in found] == [
+        ("j0", None),
+        ("j0", 19),
+        ("j50", None),
+        ("j51", None),
+        ("j52", 9),
+    ]
+    assert found[1]["message"] == (
+        "thumbnail unknown_job after 1 ms: no handler; again in 30000 ms (and 19 more like it since the last such line)"
+    )
+
+
+def test_a_stack_is_the_lines_exception_and_no_field() -> None:
+    with logged() as found:
+        LogSubscriber().route(events.WorkerBlocked)(
+            events.WorkerBlocked(worker="w", index=0, pid=1, blocked_ms=5_000, jobs=("a (1)",), active=1, stack="a\nb")
+        )
+    (line,) = found
+    assert (line["exception"], line["jobs"], line["level"]) == ("a\nb", ["a (1)"], "warning")
+    assert "stack" not in line
+    assert line["message"] == "the event loop of worker 0 (process 1) is blocked for 5000 ms; it runs a (1)"
 
 
 @pytest.mark.parametrize(("level", "lines"), [("debug", 150), ("warning", 0)])

@@ -21,7 +21,8 @@ from workfleet import events
 from workfleet.errors import UsageError
 from workfleet.model.jobs import JobRecord
 from workfleet.observe.logs.context import Bound, current_job, job_fields
-from workfleet.observe.logs.setup import LogOptions, LogSetup, configure_logging
+from workfleet.observe.logs.options import LogOptions
+from workfleet.observe.logs.setup import LogSetup, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
 
 JOB = JobRecord(id="j1", queue="media", name="thumbnail", attempts_made=1, schedule="scan", slot_ms=1_800_000_000_000)
@@ -322,8 +323,10 @@ class Terminal(io.StringIO):
         (True, {"NO_COLOR": "1"}, {}, True, False),
         (True, {"NO_COLOR": ""}, {}, True, True),
         (True, {"TERM": "dumb"}, {}, True, False),
-        (True, {}, {"colour": False}, True, False),
-        (True, {"NO_COLOR": "1"}, {"colour": True}, True, True),
+        (True, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, {}, True, False),
+        (True, {"FORCE_COLOR": "1", "TERM": "dumb"}, {}, True, True),
+        (False, {"FORCE_COLOR": "1"}, {"format": "console"}, True, True),
+        (False, {"FORCE_COLOR": "1"}, {}, False, False),
         (True, {}, {"format": "json"}, False, False),
         (False, {}, {}, False, False),
         (False, {}, {"format": "console"}, True, False),
@@ -338,6 +341,7 @@ def test_format_and_colour(
     coloured: bool,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -369,7 +373,8 @@ def test_importing_configures_nothing_and_the_supervisor_needs_no_structlog() ->
     program = """
 import logging, sys
 root = logging.getLogger(); before = (root.handlers[:], root.level)
-from workfleet.observe.logs.setup import LogOptions, configure_logging
+from workfleet.observe.logs.options import LogOptions
+from workfleet.observe.logs.setup import configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
 from workfleet.observe.logs.context import bind_job
 assert (root.handlers[:], root.level) == before

@@ -8,26 +8,30 @@ show the fields flat. Must not know who renders, and does not import structlog.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token, copy_context
 
 from msgspec import Struct
 
 from workfleet.model.jobs import JobRecord
 
+from ..traceparent import Traceparent
 from .rendering import instant_text
 
 # structlog.contextvars.STRUCTLOG_KEY_PREFIX; a test holds it to that.
 _PREFIX = "structlog_"
-_TRACEPARENT = 55
-"""How long a W3C `traceparent` is."""
 _JOB: ContextVar[Mapping[str, object] | _BoundJob] = ContextVar(f"{_PREFIX}job")
 
 
-class _BoundJob(Struct, frozen=True, gc=False):
+Keep = Callable[[str], None]
+"""Keeps a line with its job. It may be called from any thread, and raises nothing."""
+
+
+class _BoundJob(Struct, frozen=True):
     """A run that is bound: most runs write no line, so its fields are made when one is written."""
 
     job: JobRecord
+    keep: Keep | None = None
 
     def __repr__(self) -> str:
         return repr(job_fields(self.job))
@@ -51,9 +55,16 @@ class Bound:
             self._token = None
 
 
-def bind_job(job: JobRecord) -> None:
-    """Name this run in every line of this task and what it starts, until the task ends: a run has one of its own."""
-    _JOB.set(_BoundJob(job))
+def bind_job(job: JobRecord, keep: Keep | None = None) -> None:
+    """Name this run in every line of this task and what it starts, until the task ends: a run has one of its own.
+    `keep` keeps such lines with the job."""
+    _JOB.set(_BoundJob(job, keep))
+
+
+def current_keep() -> Keep | None:
+    """What keeps lines with the run that is bound here; None outside of one."""
+    bound = _JOB.get(None)
+    return bound.keep if isinstance(bound, _BoundJob) else None
 
 
 def job_fields(job: JobRecord) -> Mapping[str, object]:
@@ -68,8 +79,8 @@ def job_fields(job: JobRecord) -> Mapping[str, object]:
         fields["schedule"] = job.schedule
     if job.slot_ms is not None:
         fields["slot"] = instant_text(job.slot_ms)
-    if job.trace is not None and len(job.trace) == _TRACEPARENT:
-        fields["trace_id"] = job.trace[3:35]
+    if (sender := Traceparent.read(job.trace)) is not None:
+        fields["trace_id"] = sender.trace_id
     return fields
 
 

@@ -1,32 +1,47 @@
-"""How a log line looks: aligned columns for people, one JSON object for machines. Pure; what it gets is redacted."""
+"""A log line, and how it looks: aligned columns for people, one JSON object for machines. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from msgspec import Struct
 
-@dataclass(slots=True)
-class Line:
-    """One log line. `event` is the wire name where it comes from an event; `said` are fields that its message tells."""
+
+class LogLine(Struct, frozen=True, kw_only=True):
+    """One log line, redacted: what every destination gets. Its values are plain JSON values."""
 
     at_s: float
+    """Seconds of Unix time."""
     level: str
+    """"debug", "info", "warning", "error", "critical", or the name of a level of the application's own."""
     logger: str
     message: str
     event: str | None = None
-    fields: dict[str, object] = field(default_factory=dict)
+    """The wire name, where it tells of an event of the product."""
+    fields: dict[str, object] = {}
+    """The run's (job, job_id, queue, attempt, schedule, slot, trace_id), then what the line itself was given."""
     said: frozenset[str] = frozenset()
-    trace: str | None = None
+    """Fields that the message tells already."""
+    exception: str | None = None
+    """The traceback, and a stack that was asked for."""
+
+    @property
+    def time(self) -> datetime:
+        """When it was said, in UTC."""
+        return datetime.fromtimestamp(self.at_s, UTC)
+
+    def json(self) -> str:
+        """It as one line of JSON, as destinations with `format: json` have it."""
+        return json_line(self)
 
 
-Renderer = Callable[[Line], str]
+Renderer = Callable[[LogLine], str]
 
 
-def json_line(line: Line) -> str:
+def json_line(line: LogLine) -> str:
     """One object with time (UTC), level, logger, message, event, the fields, and exception. Always pure ASCII.
 
     A field that has the name of one of these gets an underscore behind its name.
@@ -42,8 +57,8 @@ def json_line(line: Line) -> str:
     for name, value in line.fields.items():
         if value is not None:
             shown[f"{name}_" if name in _RESERVED else name] = value
-    if line.trace:
-        shown["exception"] = line.trace
+    if line.exception:
+        shown["exception"] = line.exception
     return _ENCODE(shown)
 
 
@@ -67,7 +82,7 @@ class ConsoleLine:
     def __init__(self, *, colour: bool) -> None:
         self._colour = colour
 
-    def __call__(self, line: Line) -> str:
+    def __call__(self, line: LogLine) -> str:
         pairs = {name: value for name, value in line.fields.items() if not _told(line, name, value)}
         if line.logger.partition(".")[0] != _OWN:
             pairs["logger"] = line.logger
@@ -78,7 +93,7 @@ class ConsoleLine:
         level = self._paint(_COLOURS.get(line.level, ""), line.level.ljust(8))
         parts = [self._paint(_DIM, _local(line.at_s)), level, message, told]
         text = " ".join(part for part in parts if part)
-        return f"{text}\n{_safe(line.trace)}" if line.trace else text
+        return f"{text}\n{_safe(line.exception)}" if line.exception else text
 
     def _paint(self, colour: str, text: str) -> str:
         return f"{colour}{text}{_RESET}" if self._colour and colour else text
@@ -91,6 +106,18 @@ def instant_text(ms: int) -> str:
     return at.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
+def kept_text(line: LogLine) -> str:
+    """The line as it is kept with its job, which is no news there: time, level, logger, message, and its own fields."""
+    own = {name: value for name, value in line.fields.items() if name not in RUN_FIELDS}
+    pairs = [f"{name}={_pair(value)}" for name, value in own.items() if value is not None]
+    text = " ".join([_utc(line.at_s), line.level.ljust(8), f"{line.logger}:", line.message, *pairs])
+    return f"{text}\n{line.exception}" if line.exception else text
+
+
+RUN_FIELDS = frozenset({"job", "job_id", "queue", "attempt", "schedule", "slot", "trace_id", "span_id"})
+"""What all lines of a run have in common."""
+
+
 def _utc(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -99,7 +126,7 @@ def _local(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
-def _told(line: Line, name: str, value: object) -> bool:
+def _told(line: LogLine, name: str, value: object) -> bool:
     """Whether a person has read this already, or there is nothing to read."""
     if name in line.said or value is None or value is False or value == "" or value == [] or value == {}:
         return True

@@ -25,7 +25,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     if request.param == "memory":
         store = MemoryMetricStore()
     elif request.param == "sqlite":
-        store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
+        store = SqliteMetricStore(tmp_path / "m.db", "shop")
     else:
         store = PostgresMetricStore(request.getfixturevalue("server").database(), "shop")
     yield store

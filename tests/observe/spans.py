@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from opentelemetry import trace as api
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -31,6 +32,21 @@ class Told:
 
     def forget(self) -> None:
         self._exporter.clear()
+
+
+class Broken(SpanProcessor):
+    """A user's processor that raises where it is told to."""
+
+    def __init__(self, where: Literal["", "begin", "end"] = "") -> None:
+        self.where = where
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        if self.where == "begin":
+            raise OSError("no exporter")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self.where == "end":
+            raise OSError("no exporter")
 
 
 @contextmanager

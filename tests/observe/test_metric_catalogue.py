@@ -23,7 +23,7 @@ from workfleet.observe.metrics.service import Metrics
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"\bworkfleet_[a-z0-9_]+(?![a-z0-9_.])")
 OF_HISTOGRAMS = ("_bucket", "_sum", "_count")
-FAMILIES = "jobs?|job|schedule|queue|lock|locks|store|service|worker|workers|metrics|process|system|pool"
+FAMILIES = "jobs?|job|schedule|queue|lock|locks|store|service|worker|workers|metrics|process|system|pool|health"
 
 
 def literals(path: Path) -> Iterator[str]:
@@ -125,6 +125,32 @@ def test_the_dashboard_asks_for_what_is_measured() -> None:
         if variable["type"] == "query":
             metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"]).groups()  # type: ignore[union-attr]
             assert label in CATALOGUE[metric].labels
+
+
+def test_the_dashboard_is_one_that_grafana_loads() -> None:
+    """After Grafana's JSON model: what an import needs, and what refers to something refers to what is there."""
+    whole = dashboard()
+    assert isinstance(whole["schemaVersion"], int)
+    assert re.fullmatch(r"[\w-]{1,40}", whole["uid"])
+    assert {"title", "time", "templating", "annotations", "panels"} <= set(whole)
+    variables = {variable["name"]: variable for variable in whole["templating"]["list"]}
+    assert variables["datasource"]["type"] == "datasource"
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    assert all(variable["datasource"] == source for name, variable in variables.items() if name != "datasource")
+    for panel in whole["panels"]:
+        assert {"id", "type", "title", "gridPos"} <= set(panel)
+        assert set(panel["gridPos"]) == {"h", "w", "x", "y"}
+        if panel["type"] == "row":
+            continue
+        assert panel["type"] in ("timeseries", "stat", "table")
+        assert panel["datasource"] == source
+        assert panel["fieldConfig"]["defaults"]["unit"] in ("short", "s", "ops", "bytes", "percentunit")
+        refs = [target["refId"] for target in panel["targets"]]
+        assert refs == [chr(65 + number) for number in range(len(refs))], panel["title"]
+        for target in panel["targets"]:
+            assert target["datasource"] == source
+            used = set(re.findall(r"\$\{?(\w+)", target["expr"])) - {"__rate_interval"}
+            assert used <= set(variables), target["expr"]
 
 
 def test_the_panels_do_not_overlap() -> None:

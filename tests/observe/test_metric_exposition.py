@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from math import inf, isfinite, nan
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from tests.observe.manual_clock import ManualClock
@@ -18,6 +21,7 @@ from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.textfile import Textfile
 from workfleet.ports.metrics import Sample
 
+HELP = b"# HELP x Measured by the application itself.\n"
 ODD = ['"', "\\", "\n", 'a"b\\n\n', "é ☃", "{}", "", "a,b=c", "\\n", "\x00"]
 
 
@@ -66,7 +70,7 @@ def test_odd_label_values_come_through() -> None:
 
 def test_what_is_no_text_can_still_be_written() -> None:
     sample = Sample(name="x", kind="gauge", labels=(("v", "a\ud800b"),), value=1)
-    assert exposition([sample]).encode() == b'# TYPE x gauge\nx{v="a?b"} 1\n'
+    assert exposition([sample]).encode() == HELP + b'# TYPE x gauge\nx{v="a?b"} 1\n'
 
 
 def test_every_family_stands_together_and_says_what_it_is() -> None:
@@ -92,8 +96,71 @@ def test_every_family_stands_together_and_says_what_it_is() -> None:
 
 def test_one_name_of_two_kinds_is_told_once() -> None:
     samples = [Sample(name="x", kind=kind, labels=(), value=1) for kind in ("counter", "gauge")]  # type: ignore[arg-type]
-    assert exposition(samples) == "# TYPE x counter\nx 1\n"
+    assert exposition(samples) == HELP.decode() + "# TYPE x counter\nx 1\n"
     assert exposition([]) == ""
+
+
+def test_what_has_the_name_of_a_part_of_a_histogram_is_not_told_twice() -> None:
+    histogram = Sample(name="x", kind="histogram", labels=(), value=1, count=1, bounds=(2.0,), buckets=(1, 0))
+    lines = exposition([histogram, Sample(name="x_count", kind="counter", labels=(), value=7)]).splitlines()
+    assert [line for line in lines if line.startswith("x_count")] == ["x_count 1"]
+
+
+# Anything that can be measured
+
+LABELS = st.dictionaries(st.sampled_from(["a", "b", "Z_9"]), st.text(max_size=8) | st.sampled_from(ODD), max_size=3)
+MEASURED = st.lists(
+    st.tuples(
+        st.sampled_from(["counter", "gauge", "histogram"]),
+        LABELS,
+        st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**20), 10**20) | st.sampled_from([1e308]),
+    ),
+    max_size=30,
+)
+
+
+def _measured(measured: list[tuple[str, dict[str, str], float]]) -> MetricsRegistry:
+    registry = MetricsRegistry()
+    registry.define("sizes_bytes", "histogram", buckets=[-1, 0.1, 1e9])
+    for kind, labels, value in measured:
+        if kind == "counter":
+            registry.counter("done_total", abs(value), labels=labels)
+        elif kind == "gauge":
+            registry.gauge("waiting", value, labels=labels)
+        else:
+            registry.histogram("sizes_bytes", value, labels=labels)
+    return registry
+
+
+@given(MEASURED)
+def test_whatever_is_measured_is_read_back_as_it_was(measured: list[tuple[str, dict[str, str], float]]) -> None:
+    samples = _measured(measured).snapshot()
+    text = exposition(samples)
+    heads = [line.split()[1:3] for line in text.splitlines() if line.startswith("#")]
+    assert len(heads) == len({tuple(head) for head in heads}), "HELP and TYPE once a family"
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    found = read_back(text)
+    assert len(found) == len(lines), "no series twice"
+    assert all(isfinite(value) for value in found.values())
+    for sample in samples:
+        labels = tuple(sorted(sample.labels))
+        if sample.kind != "histogram":
+            assert found.pop((sample.name, labels)) == sample.value
+            continue
+        assert found.pop((f"{sample.name}_sum", labels)) == sample.value
+        assert found.pop((f"{sample.name}_count", labels)) == sample.count == sum(sample.buckets)
+        below = 0
+        for bound, count in zip(("-1", "0.1", "1000000000", "+Inf"), sample.buckets, strict=True):
+            below += count
+            assert found.pop((f"{sample.name}_bucket", tuple(sorted((*labels, ("le", bound)))))) == below
+    assert found == {}
+
+
+def test_not_a_number_and_the_infinite() -> None:
+    values = {"nan": nan, "inf": inf, "low": -inf}
+    text = exposition([Sample(name="x", kind="gauge", labels=(("v", v),), value=value) for v, value in values.items()])
+    assert [line.rsplit(" ", 1)[1] for line in text.splitlines()[2:]] == ["+Inf", "-Inf", "NaN"]
+    assert len(read_back(text)) == 3
 
 
 # The file
@@ -130,7 +197,7 @@ async def test_the_file_is_kept_up_to_date_and_written_once_more_at_the_end(tmp_
     assert not path.exists()
     clock.pass_time(15)
     assert await clock.somebody_sleeps() == 15
-    assert path.read_text() == "# TYPE x_total counter\nx_total 1\n"
+    assert path.read_text().endswith("# TYPE x_total counter\nx_total 1\n")
     registry.counter("x_total")
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):

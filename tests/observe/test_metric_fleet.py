@@ -15,6 +15,7 @@ from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import JobRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
+from workfleet.observe.metrics.exposition import exposition
 from workfleet.observe.metrics.fleet import FleetCollector
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.ports.metrics import FleetFacts, QueueFacts, ScheduleFacts
@@ -75,11 +76,72 @@ async def test_it_looks_at_its_interval_and_survives_an_outage() -> None:
     fleet.facts = None
     serving = asyncio.create_task(fleet.collector.serve())
     assert await fleet.clock.somebody_sleeps() == 60
+    fleet.clock.pass_time(60)
+    assert await fleet.clock.somebody_sleeps() == 60
     assert fleet.told == [StoreTrouble(what="measuring queues and schedules", error="store redis: gone")]
     fleet.facts = FleetFacts(workers=1)
     fleet.clock.pass_time(60)
     assert await fleet.clock.somebody_sleeps() == 60
     assert fleet.values() == {"workers": 1}
+    fleet.facts = None
+    fleet.clock.pass_time(60)
+    assert await fleet.clock.somebody_sleeps() == 60
+    assert len(fleet.told) == 2, "a new outage is told anew"
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
+async def test_what_the_store_said_last_goes_away_when_it_is_silent_for_two_intervals_and_comes_back() -> None:
+    fleet = Fleet()
+    fleet.registry.gauge("workfleet_process_threads", 3, labels={})
+    fleet.facts = FleetFacts(queues=(MEDIA,), schedules=(NIGHTLY,), workers=4, locks_held=2)
+    serving = asyncio.create_task(fleet.collector.serve())
+    await fleet.clock.somebody_sleeps()
+    well = fleet.values()
+    assert well["workers"] == 4
+    fleet.facts = None
+    fleet.clock.pass_time(60)
+    assert await fleet.clock.somebody_sleeps() == 60
+    fleet.clock.pass_time(59)
+    assert fleet.values() == well, "one look that fails is no outage"
+    fleet.clock.pass_time(1)
+    assert fleet.values() == {"process_threads": 3}
+    assert exposition(fleet.registry.snapshot()).count("# TYPE") == 1
+    assert {row.name for row in fleet.registry.drain(1)} >= {"workfleet_workers", "workfleet_queue_jobs"}, (
+        "what was measured before is kept in the metric store, whenever that is written"
+    )
+    assert fleet.registry.drain(2) == []
+    fleet.facts = FleetFacts(workers=1)
+    fleet.clock.pass_time(60)
+    await fleet.clock.somebody_sleeps()
+    assert fleet.values() == {"process_threads": 3, "workers": 1}
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
+async def test_a_store_that_hangs_is_as_silent_as_one_that_fails() -> None:
+    fleet = Fleet()
+    fleet.facts = FleetFacts(workers=1)
+    await fleet.collector.collect()
+    asked, hung = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> FleetFacts:
+        asked.set()
+        await hung.wait()
+        return FleetFacts(workers=2)
+
+    fleet.collector._read = hang
+    serving = asyncio.create_task(fleet.collector.serve())
+    await asked.wait()
+    fleet.clock.pass_time(119)
+    assert fleet.values() == {"workers": 1}
+    fleet.clock.pass_time(1)
+    assert fleet.values() == {}
+    hung.set()
+    await fleet.clock.somebody_sleeps()
+    assert fleet.values() == {"workers": 2}
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
@@ -179,6 +241,28 @@ async def test_what_was_read_before_is_told_until_it_is_read_again() -> None:
     first = await watching.read()
     for _ in range(3):
         assert await watching.read() == first
+    await store.close()
+
+
+async def test_after_an_outage_everything_is_asked_anew() -> None:
+    clock = ManualClock()
+    store = await open_store("memory://", app="shop", clock=clock, create=True)
+    watching = reader(store, clock)
+    first = await watching.read()
+    assert (first.workers, first.locks_held) == (0, 0)
+    counts = store.jobs.counts
+
+    async def fails(**_: Any) -> Any:
+        raise StoreUnavailable("test", "gone")
+
+    store.jobs.counts = fails  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await watching.read()
+    store.jobs.counts = counts  # type: ignore[method-assign]
+    await store.fleet.register(WorkerRecord(id="w", identity=ProcessIdentity("h", "b", 1, "s")))
+    await store.locks.acquire("ledger", "me", 600_000)
+    after = await watching.read()
+    assert (after.workers, after.locks_held) == (1, 1)
     await store.close()
 
 

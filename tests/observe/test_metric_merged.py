@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workfleet.observe.metrics.merged import MergedSamples
-from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.observe.metrics.registry import DROPPED, MetricsRegistry
 from workfleet.ports.metrics import Sample
 
 
@@ -51,3 +51,28 @@ def test_series_are_told_apart_by_labels_and_in_order() -> None:
     merged.tell("a", [Sample(name="x", kind="counter", labels=(("q", q),), value=1) for q in ("b", "a")])
     merged.tell("b", [Sample(name="x", kind="counter", labels=(("q", "b"),), value=5)])
     assert [(each.labels[0][1], each.value) for each in merged.samples()] == [("a", 1), ("b", 6)]
+
+
+def test_a_gauge_is_that_of_the_one_who_told_last_however_often_the_same_is_told() -> None:
+    merged = MergedSamples()
+    old, new = told(0, 1), told(0, 2)
+    merged.tell("a", old)
+    merged.tell("b", new)
+    merged.tell("a", old)
+    assert values(merged) == {"g": (2, ())}
+    merged.tell("a", told(0, 3))
+    assert values(merged) == {"g": (3, ())}
+
+
+def test_workers_that_die_again_and_again_with_other_labels_take_bounded_memory() -> None:
+    merged = MergedSamples(limit=25)
+    for generation in range(10):
+        registry = MetricsRegistry()
+        for number in range(10):
+            registry.counter("x_total", labels={"id": f"{generation}.{number}"})
+        registry.counter("c_total", 2)
+        merged.tell(str(generation), registry.snapshot())
+        merged.end(str(generation))
+    found = merged.samples()
+    assert len([each for each in found if each.name == "x_total"]) == 24
+    assert {each.name: each.value for each in found if each.name != "x_total"} == {"c_total": 20, DROPPED: 76}

@@ -12,8 +12,9 @@ import pytest
 
 from tests.observe.manual_clock import ManualClock
 from workfleet.errors import StoreUnavailable, UsageError
-from workfleet.events import Event, MetricsDropped, StoreTrouble
+from workfleet.events import Event, MetricsDropped, MetricsUnavailable
 from workfleet.observe.metrics.flusher import MetricsFlusher
+from workfleet.observe.metrics.health import HealthCollector
 from workfleet.observe.metrics.memory import MemoryMetricStore
 from workfleet.observe.metrics.model import CounterPoint, MetricQuery, MetricRow
 from workfleet.observe.metrics.process import ProcessCollector
@@ -98,7 +99,7 @@ async def test_a_failed_flush_is_kept_and_told_once() -> None:
     assert not await house.flusher.flush()
     house.count(2)
     assert not await house.flusher.flush()
-    assert house.told == [StoreTrouble(what="writing metrics", error="store m.db: disk full")]
+    assert house.told == [MetricsUnavailable(store="m.db", reason="disk full")]
     house.store.away = False
     house.count(4)
     assert await house.flusher.flush()
@@ -139,6 +140,59 @@ async def test_what_the_last_flush_could_not_write_is_told(
     assert why in dropped.error
 
 
+async def test_a_long_outage_is_told_when_rows_begin_to_be_dropped_and_when_it_is_over() -> None:
+    house = House(buffer_limit=2)
+    house.store.away = True
+    for amounts in ((1, 2, 3), (4, 5), (6,)):
+        house.count(*amounts)
+        assert not await house.flusher.flush()
+    dropped = [event for event in house.told if isinstance(event, MetricsDropped)]
+    assert [event.count for event in dropped] == [1], "not a line for every flush of an outage"
+    house.store.away = False
+    assert await house.flusher.flush()
+    dropped = [event for event in house.told if isinstance(event, MetricsDropped)]
+    total = sum(each.value for each in house.registry.snapshot() if each.name == DROPPED)
+    assert [event.count for event in dropped] == [1, total - 1]
+    assert dropped[1].error == "store m.db: disk full"
+
+
+class Slow(Store):
+    """A store whose write goes on when nobody waits for it any more, as that of a thread does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+        self.threads: list[asyncio.Task[None]] = []
+
+    async def write(self, rows: Sequence[MetricRow]) -> None:
+        async def work() -> None:
+            self.begun.set()
+            await self.go.wait()
+            await Store.write(self, rows)
+
+        self.threads.append(asyncio.create_task(work()))
+        await asyncio.shield(self.threads[-1])
+
+
+async def test_a_stop_in_the_middle_of_a_flush_writes_nothing_twice() -> None:
+    house = House(batch_size=2)
+    store = house.store = Slow()
+    house.flusher = MetricsFlusher(house.registry, store, house.clock, house.told.append, batch_size=2)
+    house.count(1, 2, 3)
+    task = asyncio.create_task(house.flusher.serve())
+    await house.clock.somebody_sleeps()
+    house.clock.pass_time(10)
+    await store.begun.wait()
+    task.cancel()
+    house.count(0, 0, 0, 4)
+    store.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.gather(*store.threads)
+    assert sorted(value for batch in store.batches for value in batch if value) == [1, 2, 3, 4]
+    assert house.told == []
+
+
 async def test_the_clean_up_runs_at_once_and_hourly_and_survives_an_outage() -> None:
     house = House()
     pruner = MetricsPruner(house.store, house.clock, house.told.append)
@@ -150,7 +204,24 @@ async def test_the_clean_up_runs_at_once_and_hourly_and_survives_an_outage() -> 
         house.clock.pass_time(3600)
         assert await house.clock.somebody_sleeps() == 3600
     assert house.store.pruned == [start - fortnight, start + 3_600_000 - fortnight]
-    assert house.told == [StoreTrouble(what="pruning metrics", error="store m.db: disk full")]
+    assert house.told == [MetricsUnavailable(store="m.db", reason="disk full")]
+
+
+async def test_a_clock_that_jumps_back_loses_nothing() -> None:
+    house = House()
+    house.count(1)
+    assert await house.flusher.flush()
+    now = house.clock.now_ms()
+    house.clock._now_ms = now - 3_600_000
+    house.count(2)
+    assert await house.flusher.flush()
+    async with serving(MetricsPruner(house.store, house.clock, house.told.append, max_age_ms=60_000)):
+        await house.clock.somebody_sleeps()
+    (series,) = await house.store.query(
+        MetricQuery(name="m0_total", from_ms=now - 7_200_000, to_ms=now + 1, step_ms=3_600_000)
+    )
+    assert [point.increase for point in series.points if isinstance(point, CounterPoint)] == [2, 1]
+    assert all(point.rate > 0 for point in series.points if isinstance(point, CounterPoint))
 
 
 async def test_the_process_is_measured() -> None:
@@ -174,6 +245,33 @@ async def test_the_process_is_measured() -> None:
         house.clock.pass_time(10)
         await house.clock.somebody_sleeps()
     assert [row.value for row in house.registry.drain(0)] == [800, 2, 1.5]
+
+
+async def test_what_health_said_last_is_told_and_nothing_of_what_is_gone() -> None:
+    house = House()
+    said: dict[str, str] = {}
+    collector = HealthCollector(house.registry, lambda: said, house.clock, labels={"worker": "1"}, interval_ms=3_000)
+
+    def told() -> dict[tuple[str, ...], float]:
+        return {tuple(value for _, value in each.labels): each.value for each in house.registry.snapshot()}
+
+    async with serving(collector):
+        assert await house.clock.somebody_sleeps() == 3
+        assert told() == {}, "nobody has looked yet"
+        said.update({"disk": "healthy", "mine": "unhealthy"})
+        house.clock.pass_time(3)
+        await house.clock.somebody_sleeps()
+        assert told() == {
+            ("disk", "degraded", "1"): 0, ("disk", "healthy", "1"): 1, ("disk", "unhealthy", "1"): 0,
+            ("mine", "degraded", "1"): 0, ("mine", "healthy", "1"): 0, ("mine", "unhealthy", "1"): 1,
+        }  # fmt: skip
+        del said["mine"]
+        said["disk"] = "degraded"
+        house.clock.pass_time(3)
+        await house.clock.somebody_sleeps()
+        assert told() == {
+            ("disk", "degraded", "1"): 1, ("disk", "healthy", "1"): 0, ("disk", "unhealthy", "1"): 0,
+        }  # fmt: skip
 
 
 # Reading back

@@ -6,14 +6,20 @@ import asyncio
 import subprocess
 import sys
 
+import psutil
 import psycopg
 import pytest
 
+from tests.observe.manual_clock import ManualClock
 from tests.observe.rows import ask, row
 from tests.outbox.postgres_server import PostgresServer, binaries
 from workfleet.errors import ConfigError, StoreUnavailable
+from workfleet.events import Event, MetricsDropped, MetricsUnavailable
+from workfleet.observe.metrics import postgres
+from workfleet.observe.metrics.flusher import MetricsFlusher
 from workfleet.observe.metrics.model import CounterPoint
 from workfleet.observe.metrics.postgres import PostgresMetricStore
+from workfleet.observe.metrics.registry import DROPPED, MetricsRegistry
 
 WRITER = """
 import asyncio, sys
@@ -29,6 +35,12 @@ async def main():
     await store.close()
 asyncio.run(main())
 """
+
+
+def server_pid(server: PostgresServer) -> int:
+    process = server._process
+    assert process is not None
+    return process.pid
 
 
 async def test_hosts_share_a_database_and_apps_do_not_meet(server: PostgresServer) -> None:
@@ -107,6 +119,79 @@ async def test_a_server_that_is_down_is_an_outage_and_comes_back(server: Postgre
         await store.close()
     finally:
         own.remove()
+
+
+async def test_a_server_that_hangs_and_one_that_is_away_block_nobody_and_are_caught_up_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres, "_ANSWER_S", 0.5)
+    found = binaries()
+    assert found is not None
+    own = PostgresServer(found)
+    registry, told, clock = MetricsRegistry(), list[Event](), ManualClock(1_000)
+    try:
+        own.start()
+        store = PostgresMetricStore(own.database(), "shop")
+        flusher = MetricsFlusher(registry, store, clock, told.append, batch_size=7, buffer_limit=60)
+
+        async def count(amount: float) -> bool:
+            for number in range(20):
+                registry.counter("x", amount, labels={"n": str(number)})
+            clock.pass_time(1)
+            return await flusher.flush()
+
+        monkeypatch.setattr(postgres, "_ANSWER_S", 30)
+        assert await count(1)
+        monkeypatch.setattr(postgres, "_ANSWER_S", 0.5)
+        for process in psutil.Process(server_pid(own)).children(recursive=True):
+            process.suspend()
+        hanging = asyncio.create_task(count(2))
+        turns = 0
+        while not hanging.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        assert turns > 5, "the event loop goes on"
+        assert not await hanging
+        for process in psutil.Process(server_pid(own)).children(recursive=True):
+            process.resume()
+        own.stop()
+        for amount in (4, 8, 16):
+            assert not await count(amount)
+        assert len(flusher._rows) == 60, "what was counted in an outage takes bounded memory"
+        own.start()
+        monkeypatch.setattr(postgres, "_ANSWER_S", 30)
+        assert await count(32)
+        kept = {each.name: each.value for each in await store.totals() if each.name == DROPPED}
+        dropped = sum(event.count for event in told if isinstance(event, MetricsDropped))
+        assert kept == {DROPPED: dropped}
+        (series,) = await store.query(ask(by=(), step_ms=1_000))
+        # The oldest that the buffer could not hold is gone; all the others have the time at which they were counted.
+        points = {point.at_ms: point.increase for point in series.points if isinstance(point, CounterPoint)}
+        assert points.pop(2_000) == 20
+        assert points.pop(7_000) == 20 * 32
+        assert points.pop(6_000) == 20 * 16
+        assert sum(points.values()) < 20 * (2 + 4 + 8)
+        assert [type(event) for event in told] == [MetricsUnavailable, MetricsDropped], "once an outage"
+        await store.close()
+    finally:
+        own.remove()
+
+
+async def test_two_hosts_add_up_counters_and_keep_what_is_their_own_apart(server: PostgresServer) -> None:
+    url, clock = server.database(), ManualClock(50_000)
+    for host, used in (("a", 1), ("b", 2)):
+        registry, store = MetricsRegistry(), PostgresMetricStore(url, "shop")
+        registry.counter("x", used)
+        registry.gauge("queued", 10 * used, labels={"queue": "mail"})
+        registry.gauge("memory", used, labels={"worker": "0", "host": host})
+        registry.histogram("h", used)
+        clock.pass_time(1)
+        assert await MetricsFlusher(registry, store, clock, lambda event: None).flush()
+        await store.close()
+    reader = PostgresMetricStore(url, "shop")
+    found = {(each.name, *(value for _, value in each.labels)): each.value for each in await reader.totals()}
+    assert found == {("x",): 3, ("queued", "mail"): 20, ("memory", "a", "0"): 1, ("memory", "b", "0"): 2, ("h",): 3}
+    await reader.close()
 
 
 async def test_a_failed_write_writes_nothing(server: PostgresServer) -> None:

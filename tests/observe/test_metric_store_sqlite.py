@@ -24,12 +24,12 @@ def test_the_file_is_beside_the_stores() -> None:
 async def test_a_file_outlives_its_store_and_apps_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "m.db"
     for app in ("shop", "blog"):
-        store = await SqliteMetricStore.open(path, app)
+        store = SqliteMetricStore(path, app)
         await store.write([row(1_000, 1), row(5_000, 1)])
         await store.close()
-    shop = await SqliteMetricStore.open(path, "shop", create=False)
+    shop = SqliteMetricStore(path, "shop", create=False)
     assert await shop.prune(2_000) == 1
-    blog = await SqliteMetricStore.open(path, "blog", create=False)
+    blog = SqliteMetricStore(path, "blog", create=False)
     found = {}
     for name, store in (("shop", shop), ("blog", blog)):
         (series,) = await store.query(ask())
@@ -50,7 +50,7 @@ from workfleet.observe.metrics.model import MetricRow
 from workfleet.observe.metrics.sqlite import SqliteMetricStore
 async def main():
     sys.stdin.read()
-    store = await SqliteMetricStore.open(Path(sys.argv[1]), "shop")
+    store = SqliteMetricStore(Path(sys.argv[1]), "shop")
     for at_ms in range(50):
         rows = [MetricRow(name="x", kind="counter", labels=(("n", str(n)),), at_ms=at_ms, value=1) for n in range(4)]
         await store.write(rows)
@@ -66,14 +66,14 @@ asyncio.run(main())
         child.stdin = None
     said = await asyncio.gather(*(asyncio.to_thread(child.communicate) for child in children))
     assert [(child.returncode, error) for child, (_, error) in zip(children, said, strict=True)] == [(0, "")] * 5
-    store = await SqliteMetricStore.open(path, "shop", create=False)
+    store = SqliteMetricStore(path, "shop", create=False)
     (series,) = await store.query(ask(to_ms=50, by=()))
     await store.close()
     assert series.points == (CounterPoint(at_ms=0, increase=1_000, rate=20_000),)
 
 
 async def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
-    store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
+    store = SqliteMetricStore(tmp_path / "m.db", "shop")
     await store.write([row(1_000, 1)])
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     await store.close()
@@ -82,13 +82,13 @@ async def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
 
 async def test_a_deleted_file_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    store = await SqliteMetricStore.open(path, "shop")
+    store = SqliteMetricStore(path, "shop")
     await store.write([row(1_000, 1)])
     path.unlink()
     await store.write([row(2_000, 2)])
     assert path.exists()
     await store.close()
-    other = await SqliteMetricStore.open(path, "shop", create=False)
+    other = SqliteMetricStore(path, "shop", create=False)
     (series,) = await other.query(ask())
     await other.close()
     assert series.points == (CounterPoint(at_ms=0, increase=2, rate=0.02),)
@@ -112,13 +112,16 @@ def newer(path: Path) -> None:
 async def test_a_file_that_cannot_be_used(tmp_path: Path, prepare: Callable[[Path], object], message: str) -> None:
     path = tmp_path / "m.db"
     prepare(path)
+    store = SqliteMetricStore(path, "shop", create=False)
     with pytest.raises(StoreUnavailable, match=message) as caught:
-        await SqliteMetricStore.open(path, "shop", create=False)
+        await store.series()
+    await store.close()
     assert caught.value.store == str(path)
 
 
 async def test_a_failed_write_writes_nothing(tmp_path: Path) -> None:
-    store = await SqliteMetricStore.open(tmp_path / "m.db", "shop")
+    store = SqliteMetricStore(tmp_path / "m.db", "shop")
+    assert await store.series() == []
     blocker = apsw.Connection(str(tmp_path / "m.db"))
     blocker.execute(
         "create trigger no before insert on wf_metric_point when new.value = 2 begin select raise(abort, 'no'); end"

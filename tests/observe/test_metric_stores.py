@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import inf
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.observe.rows import ask, histogram, row
 from workfleet.errors import StoreUnavailable, UsageError
@@ -70,7 +74,7 @@ async def test_bounds_may_change_between_releases(store: MetricStore) -> None:
     (series,) = await store.query(ask("h"))
     (point,) = series.points
     assert isinstance(point, HistogramPoint)
-    assert (point.count, point.p50, point.p99) == (4, 1, pytest.approx(1 + 1.96 / 2))
+    assert (point.count, point.p50, point.p99) == (4, pytest.approx(2 / 3), pytest.approx(1.96))
 
 
 async def test_labels_select_and_by_merges(store: MetricStore) -> None:
@@ -149,13 +153,39 @@ async def test_senseless_queries(store: MetricStore, rest: dict[str, int], messa
 
 
 def test_quantiles() -> None:
-    inf = float("inf")
     assert quantile({}, 0.5) == 0
-    assert quantile({inf: 3}, 0.5) == 0
-    assert quantile({1: 0, 2: 4, inf: 0}, 0.5) == 1.5
-    assert quantile({1: 4, 2: 0, inf: 0}, 1) == 1
-    assert quantile({-2: 4, inf: 0}, 0.5) == -2
-    assert quantile({10: 1, inf: 1}, 0.99) == 10
+    assert quantile({(0, inf): 3}, 0.5) == 0
+    assert quantile({(0, 1): 0, (1, 2): 4, (2, inf): 0}, 0.5) == 1.5
+    assert quantile({(0, 1): 4, (1, 2): 0, (2, inf): 0}, 1) == 1
+    assert quantile({(0, 1): 0, (1, 2): 4}, 0) == 1
+    assert quantile({(-2, -2): 4, (-2, inf): 0}, 0.5) == -2
+    assert quantile({(0, 10): 1, (10, inf): 1}, 0.99) == 10
+    assert quantile({(0, 10): 0, (10, inf): 1}, 0.5) == 10
+
+
+def test_quantiles_of_histograms_with_different_bounds() -> None:
+    # All is in (0, 10]; that another one has a bound at 9.9 says nothing about where.
+    assert quantile({(0, 10): 100, (10, inf): 0, (0, 9.9): 0, (9.9, 10): 0}, 0.5) == 5
+    # 10 in (0, 1] and 10 in (0, 4]: 12.5 of 20 are below 1, the others evenly up to 4.
+    mixed = {(0, 1): 10, (1, inf): 0, (0, 4): 10, (4, inf): 0}
+    assert quantile(mixed, 12.5 / 20) == pytest.approx(1)
+    assert quantile(mixed, 16.25 / 20) == pytest.approx(2.5)
+    assert quantile({(-2, -2): 5, (-2, 0): 5, (-5, -5): 0, (-5, inf): 0}, 0.25) == -2
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["a", "b"])), min_size=1, max_size=60), st.floats(0, 1))
+def test_a_quantile_is_never_further_off_than_a_bucket_is_wide(seen: list[tuple[float, str]], share: float) -> None:
+    bounds = {"a": (5.0, 30.0, 60.0, 100.0), "b": (10.0, 40.0, 100.0)}
+    buckets: dict[tuple[float, float], int] = {}
+    for value, which in seen:
+        ends = (0.0, *bounds[which])
+        bucket = next(pair for pair in pairwise(ends) if value <= pair[1])
+        buckets[bucket] = buckets.get(bucket, 0) + 1
+    found = quantile(buckets, share)
+    below = sum(value <= found - 60 for value, _ in seen)
+    above = sum(value < found + 60 for value, _ in seen)
+    assert below <= share * len(seen) + 1e-6
+    assert above >= share * len(seen) - 1e-6
 
 
 async def test_series_and_their_newest_instant(store: MetricStore) -> None:

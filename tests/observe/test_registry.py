@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
-from math import inf, nan
+from decimal import Decimal
+from fractions import Fraction
+from math import inf, isfinite, nan
 
 import pytest
 
@@ -141,6 +143,88 @@ def test_threads_lose_nothing() -> None:
     drained += registry.drain(5)
     assert sum(each.value for each in drained if each.name == "x_total") == 80_000
     assert sum(each.count for each in drained if each.name == "y") == 80_000
+
+
+def test_what_is_not_finite_makes_no_series_and_no_sum_becomes_infinite() -> None:
+    registry = MetricsRegistry()
+    for value in (nan, inf, -inf):
+        registry.gauge("g", value)
+        registry.histogram("h", value)
+    registry.counter("c", inf)
+    for _ in range(3):
+        registry.counter("big", 1e308)
+        registry.histogram("wide", 1e308)
+    registry.histogram("wide", -1e308)
+    other = MetricsRegistry()
+    other.counter("big", 1e308)
+    registry.absorb(other.drain(5))
+    found = {each.name: (each.value, each.count) for each in registry.snapshot()}
+    assert found == {"big": (1e308, 0), "wide": (0, 2), DROPPED: (12, 0)}
+    assert all(map(isfinite, (row.value for row in registry.drain(5))))
+
+
+def test_any_type_of_number_is_taken_and_nothing_else() -> None:
+    registry = MetricsRegistry()
+    for number, value in enumerate((7, True, Decimal("0.5"), Fraction(1, 4), 10**400)):
+        registry.gauge("g", value, labels={"n": str(number)})  # type: ignore[arg-type]
+    assert [(type(each.value), each.value) for each in registry.snapshot()] == [
+        (float, 7.0), (float, 1.0), (float, 0.5), (float, 0.25), (float, 1.0),
+    ]  # fmt: skip
+    for wrong in ("5", b"5", None, object()):
+        for call in (registry.gauge, registry.counter, registry.histogram):
+            with pytest.raises(UsageError, match="is no number"):
+                call("g", wrong)  # type: ignore[arg-type]
+
+
+def test_label_values_are_text_of_a_length_that_can_be_kept() -> None:
+    registry = MetricsRegistry()
+    registry.counter("x", labels={"a": 1})  # type: ignore[dict-item]
+    registry.counter("x", labels={"a": "1"})
+    registry.counter("y", labels={"a": "ä" * 5_000})
+    registry.counter("y", labels={"a": "ä" * 1_000})
+    registry.counter("z", labels={"a": "half \ud800"})
+    assert [(each.name, each.labels, each.value) for each in registry.snapshot()] == [
+        ("x", (("a", "1"),), 2),
+        ("y", (("a", "ä" * 1_000),), 2),
+        ("z", (("a", "half ?"),), 1),
+    ]
+
+
+def test_the_application_s_series_do_not_take_the_room_of_ours_nor_ours_its() -> None:
+    registry = MetricsRegistry(max_series=3)
+    for number in range(5):
+        registry.gauge("x", number, labels={"id": str(number)})
+        registry.put("workfleet_queue_paused", (("queue", str(number)),), number)
+    registry.forget("workfleet_queue_paused", (("queue", "0"),))
+    registry.add("workfleet_locks_total", ())
+    registry.add("workfleet_store_errors_total", ())
+    found = {(each.name, *(value for _, value in each.labels)): each.value for each in registry.snapshot()}
+    assert found == {
+        ("x", "0"): 0, ("x", "1"): 1, ("x", "2"): 2, ("workfleet_queue_paused", "1"): 1,
+        ("workfleet_queue_paused", "2"): 2, ("workfleet_locks_total",): 1, (DROPPED, "series_limit"): 5,
+    }  # fmt: skip
+
+
+def test_no_metric_has_the_name_of_a_part_of_a_histogram() -> None:
+    registry = MetricsRegistry()
+    registry.histogram("x", 1)
+    for part in ("x_bucket", "x_sum", "x_count"):
+        with pytest.raises(UsageError, match=f"metric {part} has the name of a part of the histogram x"):
+            registry.counter(part)
+    registry.counter("y_count")
+    with pytest.raises(UsageError, match="metric y_count has the name of a part of the histogram y"):
+        registry.define("y", "histogram")
+    registry.gauge("y", 1)
+    registry.gauge("y_sum", 1)
+    registry.absorb([row("x_sum", "counter", 1)])
+    assert {each.name: each.value for each in registry.snapshot()}[DROPPED] == 1
+
+
+def test_a_histogram_of_more_names_than_are_remembered_is_no_trouble() -> None:
+    registry = MetricsRegistry(max_series=1)
+    registry.define("x", "gauge")
+    registry.absorb([row("h", "histogram", 1, count=1, bounds=(2.0,), buckets=(1, 0))])
+    assert {each.name: each.value for each in registry.snapshot() if each.name == DROPPED} == {DROPPED: 1}
 
 
 def test_the_registry_is_a_sink() -> None:

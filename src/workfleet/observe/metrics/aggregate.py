@@ -5,8 +5,9 @@ Counters add their increases, histograms add their buckets, gauges keep last, me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
+from typing import TypeAlias
 
 from .model import (
     QUANTILES,
@@ -20,6 +21,10 @@ from .model import (
     MetricSeries,
     Point,
 )
+
+Bucket: TypeAlias = tuple[float, float]
+"""Its lower and its upper end."""
+_TINY = 1e-9
 
 
 def matches(labels: LabelSet, query: MetricQuery) -> bool:
@@ -60,8 +65,8 @@ class _Step:
         self.total = self.last = 0.0
         self.last_ms = -1
         self.least, self.most = inf, -inf
-        # By upper bound, because a release may have changed the bounds.
-        self.buckets: dict[float, int] = {}
+        # By both ends, because a release, or another series, may have other bounds.
+        self.buckets: dict[Bucket, int] = {}
 
     def add(self, row: MetricRow) -> None:
         self.rows += 1
@@ -70,8 +75,8 @@ class _Step:
         self.least, self.most = min(self.least, row.value), max(self.most, row.value)
         if row.at_ms >= self.last_ms:
             self.last, self.last_ms = row.value, row.at_ms
-        for bound, count in zip((*row.bounds, inf), row.buckets, strict=False):
-            self.buckets[bound] = self.buckets.get(bound, 0) + count
+        for bucket, count in _spread(row):
+            self.buckets[bucket] = self.buckets.get(bucket, 0) + count
 
 
 def _counter(step: _Step, query: MetricQuery) -> Point:
@@ -106,18 +111,37 @@ def _histogram(step: _Step, query: MetricQuery) -> Point:
 _POINT = {"counter": _counter, "gauge": _gauge, "histogram": _histogram}
 
 
-def quantile(buckets: dict[float, int], share: float) -> float:
-    """The value below which that share of the observations is, taken as evenly spread within their bucket.
+def quantile(buckets: Mapping[Bucket, int], share: float) -> float:
+    """The value below which that share of the observations is, each taken as evenly spread within its bucket.
 
-    `buckets` counts observations by upper bound. What is above all bounds counts as the highest of them.
+    Buckets may overlap: they are those of histograms with different bounds. What is above all bounds of its histogram
+    counts as the highest bound of all.
     """
-    rank = share * sum(buckets.values())
-    low, below = 0.0, 0
-    for bound, count in sorted(buckets.items()):
-        if count and below + count >= rank:
-            if bound == inf:
-                return low
-            low = min(low, bound)
-            return low + (bound - low) * (rank - below) / count
-        low, below = (bound if bound != inf else low), below + count
-    return 0.0
+    seen = [(low, bound, count) for (low, bound), count in buckets.items() if count]
+    edges = sorted({edge for low, bound in buckets for edge in (low, bound) if edge != inf})
+    rank = share * sum(count for _, _, count in seen)
+    before, below = 0.0, 0.0
+    for edge in edges:
+        left = sum(count * _part(low, bound, edge) for low, bound, count in seen)
+        if left and left >= rank - _TINY:
+            return before + (edge - before) * max(rank - below, 0.0) / (left - below) if left > below else edge
+        here = left + sum(count for low, bound, count in seen if low == bound == edge)
+        if here and here >= rank - _TINY:
+            return edge
+        before, below = edge, here
+    return edges[-1] if seen and edges else 0.0
+
+
+def _part(low: float, bound: float, edge: float) -> float:
+    """The part of a bucket that is below an edge."""
+    if edge >= bound:
+        return float(low != bound or edge > bound)
+    return (edge - low) / (bound - low) if low < edge and bound != inf else 0.0
+
+
+def _spread(row: MetricRow) -> Iterator[tuple[Bucket, int]]:
+    """A histogram's counts by bucket. The first one begins at 0; where it ends below, all in it is at its end."""
+    low = min(0.0, row.bounds[0]) if row.bounds else 0.0
+    for bound, count in zip((*row.bounds, inf), row.buckets, strict=False):
+        yield (low, bound), count
+        low = bound

@@ -37,7 +37,12 @@ _ALL = (
         ("job", "outcome", "queue"),
         "Runs of jobs that ended, by outcome: completed, failed, timed_out and so on; retried: it will be tried again.",
     ),
-    Metric("workfleet_jobs_enqueued_total", "counter", _JOB, "Jobs that this process has put on a queue."),
+    Metric(
+        "workfleet_jobs_enqueued_total",
+        "counter",
+        _JOB,
+        "Jobs that a worker has put on a queue, with those that runs return and schedules make.",
+    ),
     Metric("workfleet_job_retries_total", "counter", _JOB, "Runs that ended so that the job is tried again."),
     Metric("workfleet_jobs_recovered_total", "counter", _JOB, "Runs whose worker died, taken over from it."),
     Metric(
@@ -80,7 +85,12 @@ _ALL = (
     Metric("workfleet_workers", "gauge", (), "Worker processes of the fleet that gave a sign of life within a minute."),
     Metric("workfleet_locks_held", "gauge", (), "Locks that are held in the fleet."),
     Metric("workfleet_locks_total", "counter", ("outcome",), "Locks by what became of them: acquired, busy, lost."),
-    Metric("workfleet_store_errors_total", "counter", (), "Calls of the store that failed and were tried again."),
+    Metric(
+        "workfleet_store_errors_total",
+        "counter",
+        (),
+        "Outages of the store that loops of workers met: each counts one once, and tries again until it is over.",
+    ),
     Metric("workfleet_service_restarts_total", "counter", ("service",), "Loops of a worker that failed and went on."),
     Metric(
         "workfleet_pool_calls_total",
@@ -120,7 +130,13 @@ _ALL = (
         "counter",
         ("reason",),
         "What was measured and thrown away: series_limit (too many label values), not_finite, buffer_full (no store), "
-        "conflict (a pool's child uses a name otherwise than its worker).",
+        "conflict (a pool's child uses a name otherwise than its worker), too_large (too many buckets for a child).",
+    ),
+    Metric(
+        "workfleet_health_status",
+        "gauge",
+        ("host", "indicator", "status", "worker"),
+        "What a worker's health indicator said last: 1 at its status (healthy, degraded, unhealthy), 0 at the others.",
     ),
     Metric("workfleet_process_resident_memory_bytes", "gauge", ("host", "worker"), "Memory of a worker process."),
     Metric("workfleet_process_cpu_seconds_total", "counter", ("host", "worker"), "Processor time of a worker process."),

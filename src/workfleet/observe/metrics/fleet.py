@@ -1,10 +1,12 @@
 """Measures what the store says of the fleet at an interval: queues, schedules, workers, locks. Is given its reader.
 
-One worker of each machine does so. A queue or schedule that is gone has no series any more.
+One worker of each machine does so. A queue or schedule that is gone has no series any more; while the store does not
+answer, what it said last is told no longer than two intervals: it would show a fleet that may be gone.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from workfleet.errors import StoreUnavailable
@@ -26,9 +28,14 @@ LOCKS_HELD = "workfleet_locks_held"
 
 Series = tuple[str, LabelSet]
 
+_SILENT_INTERVALS = 2
+
 
 class FleetCollector:
-    """A service. An outage of the store only leaves a gap."""
+    """A service. An outage of the store only leaves a gap, and is told once.
+
+    Whether the store has answered lately is looked at whenever somebody reads the registry, so that a call which hangs
+    counts like one that fails."""
 
     def __init__(
         self,
@@ -42,24 +49,44 @@ class FleetCollector:
         self._registry, self._read, self._clock, self._publish = registry, read, clock, publish
         self._interval_ms = interval_ms
         self._there: set[Series] = set()
+        # Metrics are read from threads, too.
+        self._lock = threading.Lock()
+        self._answered_s: float | None = None
+        """When the store answered last; None: what it said then is withheld, or it has said nothing yet."""
+        self._ill = False
         self.name = "fleet metrics"
+        registry.before_reading(self._withhold_what_is_old)
 
     async def serve(self) -> None:
         while True:
             try:
                 await self.collect()
+                self._ill = False
             except StoreUnavailable as error:
-                self._publish(StoreTrouble(what="measuring queues and schedules", error=str(error)))
+                if not self._ill:
+                    self._publish(StoreTrouble(what="measuring queues and schedules", error=str(error)))
+                self._ill = True
             await self._clock.sleep(self._interval_ms / 1000)
 
     async def collect(self) -> None:
         """Measure once. Raises `StoreUnavailable`."""
         values = dict(_values(await self._read()))
-        for name, labels in self._there - set(values):
-            self._registry.forget(name, labels)
-        for (name, labels), value in values.items():
-            self._registry.put(name, labels, value)
-        self._there = set(values)
+        with self._lock:
+            for name, labels in self._there - set(values):
+                self._registry.forget(name, labels)
+            for (name, labels), value in values.items():
+                self._registry.put(name, labels, value)
+            self._there = set(values)
+            self._answered_s = self._clock.monotonic()
+
+    def _withhold_what_is_old(self) -> None:
+        """Called from any thread."""
+        silent_s = _SILENT_INTERVALS * self._interval_ms / 1000
+        with self._lock:
+            if self._answered_s is not None and self._clock.monotonic() - self._answered_s >= silent_s:
+                self._answered_s = None
+                for name, labels in self._there:
+                    self._registry.withhold(name, labels)
 
 
 def _values(facts: FleetFacts) -> list[tuple[Series, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ MAX_STEPS = 10_000
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+_LONGEST_LABEL = 1_000
 _RESERVED_LABELS = frozenset({"le", "quantile"})
 
 
@@ -110,10 +112,29 @@ class MetricSeries(Struct, frozen=True, kw_only=True):
 
 
 def label_set(labels: Mapping[str, str] | None) -> LabelSet:
-    """The identity of labels, whatever their order."""
+    """The identity of labels, whatever their order. Of a value, the first 1,000 characters count."""
     if not labels:
         return ()
-    return tuple(sorted((name, str(value)) for name, value in labels.items()))
+    return tuple(sorted((name, _value(value)) for name, value in labels.items()))
+
+
+def _value(value: object) -> str:
+    text = str(value)[:_LONGEST_LABEL]
+    # Half of a surrogate pair is no text that anybody could be sent.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def number(name: str, value: object) -> float:
+    """What user code has measured, of any type of number, as every reader understands it; what is too large for that is
+    infinite. Raises `UsageError` for what is no number."""
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return inf
+    except (TypeError, ValueError):
+        pass
+    raise UsageError(f"metric {name}: {value!r} is no number")
 
 
 def check_names(name: str, labels: Iterable[tuple[str, str]]) -> None:

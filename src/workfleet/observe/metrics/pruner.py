@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workfleet.errors import StoreUnavailable
-from workfleet.events import Event, StoreTrouble
+from workfleet.events import Event
 from workfleet.ports.clock import Clock
 
-from .store import MetricStore
+from .store import MetricStore, trouble
 
 DAY_MS = 86_400_000
 
@@ -27,12 +27,16 @@ class MetricsPruner:
     ) -> None:
         self._store, self._clock, self._publish = store, clock, publish
         self._max_age_ms, self._interval_ms = max_age_ms, interval_ms
+        self._ill = False
         self.name = "metrics clean-up"
 
     async def serve(self) -> None:
         while True:
             try:
                 await self._store.prune(self._clock.now_ms() - self._max_age_ms)
+                self._ill = False
             except StoreUnavailable as error:
-                self._publish(StoreTrouble(what="pruning metrics", error=str(error)))
+                if not self._ill:
+                    self._publish(trouble(error))
+                self._ill = True
             await self._clock.sleep(self._interval_ms / 1000)

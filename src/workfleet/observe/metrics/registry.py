@@ -2,6 +2,7 @@
 
 Labels are part of a series' identity. The number of series is limited: what would be one more is not counted but told,
 in `workfleet_metrics_dropped_total{reason="series_limit"}`, so that a label with endless values cannot take the memory.
+The application's own series and workfleet's have a limit each, so that neither takes the other's room.
 """
 
 from __future__ import annotations
@@ -15,25 +16,29 @@ from typing import Literal
 
 from workfleet.errors import UsageError
 
-from .model import DEFAULT_BUCKETS, Kind, LabelSet, MetricRow, Sample, check_names, label_set
+from .catalogue import PREFIX
+from .model import DEFAULT_BUCKETS, Kind, LabelSet, MetricRow, Sample, check_names, label_set, number
+from .names import Names
 from .series import Series
 
 DROPPED = "workfleet_metrics_dropped_total"
-DropReason = Literal["series_limit", "not_finite", "buffer_full", "conflict"]
+DropReason = Literal["series_limit", "not_finite", "buffer_full", "conflict", "too_large"]
 
 
 class MetricsRegistry:
     """The sink for user code (`counter`, `gauge`, `histogram`) and for our own (`add`, `put`, `observe`).
 
-    The first use of a name decides its kind; another one raises `UsageError`. Values that are not finite are dropped
-    and counted.
+    The first use of a name decides its kind; another one raises `UsageError`. Values that are not finite, or make a sum
+    that is not, are dropped and counted.
     """
 
     def __init__(self, *, max_series: int = 10_000) -> None:
+        """`max_series` holds for the names that begin with `workfleet_`, and for the others together."""
         self._max_series = max_series
         self._series: dict[tuple[str, LabelSet], Series] = {}
-        self._kinds: dict[str, Kind] = {}
-        self._bounds: dict[str, tuple[float, ...]] = {}
+        self._taken = {True: 0, False: 0}
+        """Series of ours, and of the application."""
+        self._names = Names(limit=max_series)
         # User code counts from threads.
         self._lock = threading.Lock()
         self._before_reading: list[Callable[[], None]] = []
@@ -50,22 +55,23 @@ class MetricsRegistry:
         if not bounds or not ascending or not all(map(isfinite, bounds)):
             raise UsageError(f"metric {name}: buckets must be finite upper bounds in ascending order")
         with self._lock:
-            self._fix(name, kind)
-            if kind == "histogram" and self._bounds.setdefault(name, bounds) != bounds:
-                raise UsageError(f"metric {name} has other buckets already: {self._bounds[name]}")
+            self._names.fix(name, kind)
+            if kind == "histogram":
+                self._names.fix_bounds(name, bounds)
 
     def counter(self, name: str, amount: float = 1, *, labels: Mapping[str, str] | None = None) -> None:
-        if amount < 0:
+        grown = number(name, amount)
+        if grown < 0:
             raise UsageError(f"metric {name}: a counter only grows, so it takes no {amount}")
-        self.add(name, label_set(labels), amount)
+        self.add(name, label_set(labels), grown)
         self._told()
 
     def gauge(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
-        self.put(name, label_set(labels), value)
+        self.put(name, label_set(labels), number(name, value))
         self._told()
 
     def histogram(self, name: str, value: float, *, labels: Mapping[str, str] | None = None) -> None:
-        self.observe(name, label_set(labels), value)
+        self.observe(name, label_set(labels), number(name, value))
         self._told()
 
     def meter(self, kind: Kind, name: str, labels: LabelSet) -> Meter:
@@ -77,28 +83,23 @@ class MetricsRegistry:
         """Grow a counter. `labels` are sorted already."""
         with self._lock:
             series = self._of("counter", name, labels, amount)
-            if series is not None:
-                series.value += amount
-                series.new_value += amount
-                series.touched = True
+            if series is not None and self._sums(series, amount):
+                series.grow(amount)
 
     def put(self, name: str, labels: LabelSet, value: float) -> None:
         """Set a gauge. `labels` are sorted already."""
         with self._lock:
             series = self._of("gauge", name, labels, value)
             if series is not None:
-                series.value = series.new_value = value
-                series.touched = True
+                series.set(value)
 
     def observe(self, name: str, labels: LabelSet, value: float) -> None:
         """Add an observation to a histogram. `labels` are sorted already."""
         with self._lock:
             series = self._of("histogram", name, labels, value)
-            if series is not None:
-                series.value += value
-                series.new_value += value
+            if series is not None and self._sums(series, value):
+                series.grow(value)
                 series.new_buckets[bisect_left(series.bounds, value)] += 1
-                series.touched = True
 
     def absorb(self, rows: Iterable[MetricRow]) -> None:
         """Count what another process has counted. What is of another kind here, or in other buckets, is dropped and
@@ -106,8 +107,9 @@ class MetricsRegistry:
         with self._lock:
             for row in rows:
                 try:
-                    if row.kind == "histogram" and row.name not in self._bounds and len(self._kinds) < self._max_series:
-                        self._bounds[row.name] = row.bounds
+                    self._names.fix(row.name, row.kind)
+                    if row.kind == "histogram":
+                        self._names.fix_bounds(row.name, row.bounds)
                     series = self._of(row.kind, row.name, row.labels, row.value)
                 except UsageError:
                     self._dropped("conflict", 1)
@@ -116,22 +118,27 @@ class MetricsRegistry:
                     self._take_in(series, row)
 
     def _take_in(self, series: Series, row: MetricRow) -> None:
-        if series.bounds != row.bounds:
+        if series.bounds != row.bounds:  # one of more names than are remembered
             self._dropped("conflict", 1)
         elif row.kind == "gauge":
-            series.value = series.new_value = row.value
-            series.touched = True
-        else:
-            series.value += row.value
-            series.new_value += row.value
+            series.set(row.value)
+        elif self._sums(series, row.value):
+            series.grow(row.value)
             series.new_buckets = [mine + new for mine, new in zip(series.new_buckets, row.buckets, strict=True)]
-            series.touched = True
 
     def forget(self, name: str, labels: LabelSet) -> None:
         """A gauge of something that is gone has no value any more. `labels` are sorted already."""
         with self._lock:
-            if self._kinds.get(name) == "gauge":
-                self._series.pop((name, labels), None)
+            if self._names.kind(name) == "gauge" and self._series.pop((name, labels), None) is not None:
+                self._taken[name.startswith(PREFIX)] -= 1
+
+    def withhold(self, name: str, labels: LabelSet) -> None:
+        """A gauge whose value nobody knows at the moment is in no snapshot until it is set again. What was set before
+        is drained all the same: it was so. `labels` are sorted already."""
+        with self._lock:
+            series = self._series.get((name, labels))
+            if series is not None and series.kind == "gauge":
+                series.withheld = True
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
         """Count what was thrown away."""
@@ -160,44 +167,45 @@ class MetricsRegistry:
             ]
 
     def snapshot(self) -> list[Sample]:
-        """Every series as it stands, by name and labels."""
+        """Every series as it stands, by name and labels, without gauges that are withheld."""
         for count in self._before_reading:
             count()
         with self._lock:
-            return [series.sample(name, labels) for (name, labels), series in sorted(self._series.items(), key=_key)]
+            there = sorted(self._series.items(), key=_key)
+            return [series.sample(name, labels) for (name, labels), series in there if not series.withheld]
 
     def _of(self, kind: Kind, name: str, labels: LabelSet, value: float) -> Series | None:
         series = self._series.get((name, labels))
-        if series is None or series.kind != kind:
-            series = self._new(kind, name, labels)
+        new = series is None or series.kind != kind
+        if new:
+            check_names(name, labels)
+            self._names.fix(name, kind)
         if not isfinite(value):
             self._dropped("not_finite", 1)
             return None
-        return series
+        return self._new(kind, name, labels) if new else series
 
     def _new(self, kind: Kind, name: str, labels: LabelSet) -> Series | None:
-        check_names(name, labels)
-        self._fix(name, kind)
-        if len(self._series) >= self._max_series and name != DROPPED:
+        ours = name.startswith(PREFIX)
+        if self._taken[ours] >= self._max_series and name != DROPPED:
             self._dropped("series_limit", 1)
             return None
-        bounds = self._bounds.setdefault(name, DEFAULT_BUCKETS) if kind == "histogram" else ()
+        self._taken[ours] += name != DROPPED
+        bounds = self._names.bounds(name) if kind == "histogram" else ()
         series = self._series[name, labels] = Series(kind, bounds)
         return series
 
-    def _fix(self, name: str, kind: Kind) -> None:
-        known = self._kinds.get(name)
-        if known is not None and known != kind:
-            raise UsageError(f"metric {name} is a {known}, not a {kind}")
-        if known is None and len(self._kinds) < self._max_series:
-            self._kinds[name] = kind
+    def _sums(self, series: Series, value: float) -> bool:
+        """Whether it can be added: no store keeps a sum that is infinite."""
+        if isfinite(series.value + value):
+            return True
+        self._dropped("not_finite", 1)
+        return False
 
     def _dropped(self, reason: DropReason, count: int) -> None:
         series = self._of("counter", DROPPED, (("reason", reason),), count)
         if series is not None:
-            series.value += count
-            series.new_value += count
-            series.touched = True
+            series.grow(count)
 
 
 class Meter:
@@ -215,9 +223,7 @@ class Meter:
             self._registry.drop("series_limit", int(amount))
             return
         with self._lock:
-            series.value += amount
-            series.new_value += amount
-            series.touched = True
+            series.grow(amount)
 
     def observe(self, value: float, times: int = 1) -> None:
         """Add an observation, a finite number, to a histogram, so many times."""
@@ -226,10 +232,8 @@ class Meter:
             self._registry.drop("series_limit", times)
             return
         with self._lock:
-            series.value += value * times
-            series.new_value += value * times
+            series.grow(value * times)
             series.new_buckets[bisect_left(series.bounds, value)] += times
-            series.touched = True
 
 
 def _key(item: tuple[tuple[str, LabelSet], Series]) -> tuple[str, LabelSet]:

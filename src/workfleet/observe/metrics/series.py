@@ -9,7 +9,7 @@ from .model import Kind, LabelSet, MetricRow, Sample
 class Series:
     """One series: what it is since the start, and what is new since the last drain."""
 
-    __slots__ = ("bounds", "buckets", "kind", "new_buckets", "new_value", "touched", "value")
+    __slots__ = ("bounds", "buckets", "kind", "new_buckets", "new_value", "touched", "value", "withheld")
 
     def __init__(self, kind: Kind, bounds: tuple[float, ...]) -> None:
         self.kind, self.bounds = kind, bounds
@@ -17,6 +17,19 @@ class Series:
         self.buckets = [0] * (len(bounds) + 1) if bounds else []
         self.new_buckets = self.buckets[:]
         self.touched = False
+        self.withheld = False
+        """A gauge that nobody can read at the moment: no sample has it until it is set again."""
+
+    def set(self, value: float) -> None:
+        """A gauge's value."""
+        self.value = self.new_value = value
+        self.touched, self.withheld = True, False
+
+    def grow(self, amount: float) -> None:
+        """A counter's increase, or what a histogram's sum grows by."""
+        self.value += amount
+        self.new_value += amount
+        self.touched = True
 
     def drained(self, name: str, labels: LabelSet, at_ms: int) -> MetricRow:
         row = MetricRow(

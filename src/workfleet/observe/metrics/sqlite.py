@@ -56,43 +56,36 @@ def metrics_path(store_path: Path) -> Path:
 
 
 class SqliteMetricStore:
-    """Several apps and several processes may share a file."""
+    """Several apps and several processes may share a file. It is opened, and made, when it is first needed, and anew
+    after any failure, and where it was deleted or replaced: a file that cannot be used delays metrics, no more."""
 
-    def __init__(self, connection: apsw.Connection, thread: ThreadPoolExecutor, path: Path, app: str) -> None:
-        self._connection, self._thread, self._path, self._app = connection, thread, path, app
-        self._file = _file_at(path)
+    def __init__(self, path: Path, app: str, *, create: bool = True) -> None:
+        """A missing file is made, with its folder, unless `create` is False: then `StoreUnavailable`."""
+        self._path, self._app, self._create = path, app, create
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="workfleet-metrics")
+        # Both are the thread's own.
+        self._connection: apsw.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._closed = False
-
-    @classmethod
-    async def open(cls, path: Path, app: str, *, create: bool = True) -> SqliteMetricStore:
-        """Open the file. A missing one is made, with its folder, unless `create` is False: then `StoreUnavailable`."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix="workfleet-metrics")
-        try:
-            loop = asyncio.get_running_loop()
-            connection = await loop.run_in_executor(thread, _guarded, path, lambda: _connect(path, create=create))
-        except BaseException:
-            thread.shutdown(wait=False)
-            raise
-        return cls(connection, thread, path, app)
 
     async def write(self, rows: Sequence[MetricRow]) -> None:
         if rows:
-            await self._run(lambda: self._write(rows))
+            await self._run(lambda connection: self._write(connection, rows))
 
     async def query(self, query: MetricQuery) -> list[MetricSeries]:
         check_query(query)
-        return await self._run(lambda: aggregate(stored_rows(self._connection, self._app, query), query))
+        return await self._run(lambda connection: aggregate(stored_rows(connection, self._app, query), query))
 
     async def series(self) -> list[StoredSeries]:
-        return await self._run(lambda: newest(ends(self._connection, self._app)))
+        return await self._run(lambda connection: newest(ends(connection, self._app)))
 
     async def totals(self) -> list[StoredSample]:
-        return await self._run(lambda: totals(sums(self._connection, self._app)))
+        return await self._run(lambda connection: totals(sums(connection, self._app)))
 
     async def prune(self, before_ms: int) -> int:
         deleted = 0
         # In steps, so that the writers of other processes get their turn in between.
-        while step := await self._run(lambda: self._prune(before_ms)):
+        while step := await self._run(lambda connection: self._prune(connection, before_ms)):
             deleted += step
         await self._run(self._forget_empty)
         return deleted
@@ -100,21 +93,37 @@ class SqliteMetricStore:
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._hang_up)
             self._thread.shutdown()
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
         if self._closed:
             raise StoreUnavailable(str(self._path), "the metrics file is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _guarded, self._path, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._guarded, work)
 
-    def _write(self, rows: Sequence[MetricRow]) -> None:
-        if _file_at(self._path) != self._file:
-            # Deleted or replaced under us: what we wrote on would be seen by nobody.
-            self._connection.close()
-            self._connection = _connect(self._path, create=True)
+    def _guarded(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Every engine error is the one error that callers expect."""
+        try:
+            return work(self._connected())
+        except (apsw.Error, OSError) as error:
+            self._hang_up()
+            raise StoreUnavailable(str(self._path), f"{type(error).__name__}: {error}") from error
+
+    def _connected(self) -> apsw.Connection:
+        if self._connection is None or _file_at(self._path) != self._file:
+            # What we would write into a deleted file nobody would see.
+            self._hang_up()
+            self._connection = _connect(self._path, create=self._create)
             self._file = _file_at(self._path)
-        with _transaction(self._connection) as cursor:
+        return self._connection
+
+    def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(True)
+
+    def _write(self, connection: apsw.Connection, rows: Sequence[MetricRow]) -> None:
+        with _transaction(connection) as cursor:
             points = [
                 (self._series(cursor, row), row.at_ms, row.value, row.count, json.dumps(row.buckets)) for row in rows
             ]
@@ -131,18 +140,18 @@ class SqliteMetricStore:
         )
         return int(found.get)
 
-    def _prune(self, before_ms: int) -> int:
-        with _transaction(self._connection) as cursor:
+    def _prune(self, connection: apsw.Connection, before_ms: int) -> int:
+        with _transaction(connection) as cursor:
             cursor.execute(
                 "delete from wf_metric_point where rowid in (select point.rowid from wf_metric_series as series"
                 " join wf_metric_point as point on point.series = series.id"
                 " where series.app = ? and point.at_ms < ? limit ?)",
                 (self._app, before_ms, _PRUNE_STEP),
             )
-            return self._connection.changes()
+            return connection.changes()
 
-    def _forget_empty(self) -> None:
-        with _transaction(self._connection) as cursor:
+    def _forget_empty(self, connection: apsw.Connection) -> None:
+        with _transaction(connection) as cursor:
             cursor.execute(
                 "delete from wf_metric_series where app = ?"
                 " and not exists (select 1 from wf_metric_point where series = wf_metric_series.id)",
@@ -202,11 +211,3 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return facts.st_dev, facts.st_ino
-
-
-def _guarded(path: Path, work: Callable[[], T]) -> T:
-    """Every engine error is the one error that callers expect."""
-    try:
-        return work()
-    except (apsw.Error, OSError) as error:
-        raise StoreUnavailable(str(path), f"{type(error).__name__}: {error}") from error

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from workfleet.errors import StoreUnavailable
+from workfleet.events import MetricsUnavailable
+
 from .model import MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries
 
 
@@ -34,3 +37,8 @@ class MetricStore(Protocol):
     async def close(self) -> None:
         """Let go of everything. May be called twice."""
         ...
+
+
+def trouble(error: StoreUnavailable) -> MetricsUnavailable:
+    """What is told of a metric store that cannot be used."""
+    return MetricsUnavailable(store=error.store, reason=". ".join(filter(None, (error.reason, error.advice))))

@@ -23,6 +23,7 @@ from workfleet.app.status import (
 from workfleet.cli import probe
 
 NOW_MONO_MS = 10_000_000
+ELSEWHERE = "the status file is from before this machine was started, or of another one (h)"
 
 
 def worker(**changes: Any) -> WorkerStatus:
@@ -51,6 +52,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("WORKER_STATUS_FILE", raising=False)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(probe, "_monotonic_ms", lambda: NOW_MONO_MS)
+    monkeypatch.setattr(probe, "_boot", lambda: "b")
     project = tmp_path / "project"
     (project / "deep" / "er").mkdir(parents=True)
     (project / "pyproject.toml").touch()
@@ -95,10 +97,9 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
         (status(), "ok", "ok", "ok"),
         (status(written_mono_ms=NOW_MONO_MS - 14_999), "ok", "ok", "ok"),
         (status(written_mono_ms=NOW_MONO_MS - 15_000), OLD, OLD, OLD),
-        (
-            status(written_mono_ms=NOW_MONO_MS + 1),
-            *["the status file is from before this machine was started"] * 3,
-        ),
+        (status(written_mono_ms=NOW_MONO_MS + 1), ELSEWHERE, ELSEWHERE, ELSEWHERE),
+        (status(supervisor=SupervisorFacts(1, "1", "other/1")), ELSEWHERE, ELSEWHERE, ELSEWHERE),
+        (status(supervisor=SupervisorFacts(1, "1", "b/of another container")), "ok", "ok", "ok"),
         (
             status(state="starting", ever_ready=False),
             "ok",
@@ -106,16 +107,15 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
             "the fleet is not ready yet (starting)",
         ),
         (status(state="draining"), "ok", "the fleet is draining", "ok"),
+        (status(state="stopped", reason="drained"), *["the fleet has stopped: drained"] * 2, "ok"),
+        # Why it stopped is told as long as nobody starts another one, and in one line.
         (
-            status(state="stopped", reason="drained"),
-            "the fleet has stopped: drained",
-            "the fleet has stopped: drained",
-            "ok",
+            status(state="stopped", reason="2 problems:\n  - a\n  - b", written_mono_ms=NOW_MONO_MS - 900_000),
+            *["the fleet has stopped: 2 problems: - a - b"] * 3,
         ),
         (
             status(worker(), worker(index=1, pid=8, state="stuck")),
-            "worker 1 (process 8) is stuck and could not be replaced",
-            "worker 1 (process 8) is stuck and could not be replaced",
+            *["worker 1 (process 8) is stuck and could not be replaced"] * 2,
             "ok",
         ),
         (status(worker(state="waiting"), worker(index=1)), "ok", "ok", "ok"),
@@ -145,6 +145,7 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
             "ok, but worker 0: disk degraded (half full)",
             "ok",
         ),
+        (status(worker(instruction="quiet")), "ok", "ok, but worker 0: it was told to quiet", "ok"),
         (
             status(worker(unready=("gate: shut",), details=health(("disk", "degraded", "")))),
             "ok",
@@ -159,10 +160,7 @@ OLD = "the status file is 15.0 s old: the supervisor makes no progress"
         ),
         (status(worker(state="draining", details=health(("disk", "degraded", ""))), worker(index=1)), "ok", "ok", "ok"),
         (status(worker(details={"health": {"indicators": "?"}})), "ok", "ok", "ok"),
-        (
-            status(version=2),
-            *["the status file is of a newer version (2): update the probe"] * 3,
-        ),
+        (status(version=2), *["the status file is of a newer version (2): update the probe"] * 3),
     ],
 )
 def test_judgements(place: Path, ask: Ask, document: Status, live: str, ready: str, startup: str) -> None:
@@ -258,19 +256,44 @@ def test_the_fallback_of_a_read_only_project(place: Path, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "code"), [(5, 6, 1), (6, 5, 0)])
-def test_the_later_of_both_places_counts(place: Path, ask: Ask, first: int, second: int, code: int) -> None:
-    path = write(place, status(written_ms=first))
+@pytest.mark.parametrize("clock_set_back_ms", [0, 3_600_000])
+def test_the_later_of_both_places_counts(
+    place: Path, ask: Ask, first: int, second: int, code: int, clock_set_back_ms: int
+) -> None:
+    def written(at: int, **changes: Any) -> Status:
+        # Since both were written the wall clock was set back, or not: it says nothing.
+        wall = 2_000_000_000_000 + at * 1000 - clock_set_back_ms * (at == 6)
+        return status(written_mono_ms=NOW_MONO_MS - 10_000 + at * 1000, written_ms=wall, **changes)
+
+    path = write(place, written(first))
     fallback = fallback_status_file(path)
     fallback.parent.mkdir(parents=True)
-    write_status(fallback, status(written_ms=second, state="stopped"))
+    write_status(fallback, written(second, state="stopped"))
     assert ask("live")[0] == code
 
 
-def test_somebody_elses_fallback_is_not_believed(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_this_boot_counts_before_one_of_another(place: Path, ask: Ask) -> None:
     path = write(place, status(written_ms=1))
     fallback = fallback_status_file(path)
     fallback.parent.mkdir(parents=True)
-    write_status(fallback, status(written_ms=2, state="stopped"))
+    write_status(fallback, status(written_ms=9, supervisor=SupervisorFacts(1, "1", "before"), state="stopped"))
+    assert ask("live") == (0, "live: ok")
+
+
+def test_where_no_boot_is_told_the_wall_clock_tells(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_boot", lambda: "")
+    path = write(place, status(written_ms=1, written_mono_ms=NOW_MONO_MS + 9))
+    fallback = fallback_status_file(path)
+    fallback.parent.mkdir(parents=True)
+    write_status(fallback, status(written_ms=9))
+    assert ask("live") == (0, "live: ok")
+
+
+def test_somebody_elses_fallback_is_not_believed(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(place, status(written_mono_ms=NOW_MONO_MS - 1_000))
+    fallback = fallback_status_file(path)
+    fallback.parent.mkdir(parents=True)
+    write_status(fallback, status(written_mono_ms=NOW_MONO_MS, state="stopped"))
     real = os.lstat(fallback.parent)
     other = os.stat_result((*real[:4], real.st_uid + 1, *real[5:10]))
     monkeypatch.setattr(os, "lstat", lambda path: other)
@@ -336,9 +359,47 @@ def test_json(place: Path, ask: Ask) -> None:
 
 def test_verbose(place: Path, ask: Ask) -> None:
     path = write(place, status())
-    first, second, third = ask("live", "-v")[1].splitlines()
-    assert (first, second) == ("live: ok", f"  app shop, {path}, 1000 ms old")
-    assert third.startswith('  worker {"index": 0, "id": "w0"')
+    assert ask("live", "-v")[1].splitlines() == [
+        "live: ok",
+        f"  app shop, {path}, 1000 ms old",
+        "  worker 0: ready, process 7, up 0.0 s, active 0, completed 0, failed 0, restarts 0",
+        "    heard of not yet, store reached 1.0 s before, event loop late by 0 ms",
+    ]
+    ill = worker(
+        pid=None, state="waiting", beat_age_ms=6_500, uptime_ms=61_000, active=2, instruction="quiet",
+        running=("mail.send (7)",), unready=("gate: shut", "pool images\nhas failed"), store_error="store x: refused",
+        last_exit="was killed by SIGKILL", details=health(("disk", "degraded", "half full")),
+    )  # fmt: skip
+    write(place, status(ill))
+    assert ask("ready", "-v")[1].splitlines()[2:] == [
+        "  worker 0: waiting, no process, up 61.0 s, active 2, completed 0, failed 0, restarts 0",
+        "    heard of 6.5 s before, store reached 1.0 s before, event loop late by 0 ms",
+        "    told to: quiet",
+        "    runs: mail.send (7)",
+        "    not ready: gate: shut",
+        "    not ready: pool images has failed",
+        "    store: store x: refused",
+        "    before: was killed by SIGKILL",
+        "    disk degraded (half full)",
+    ]
+
+
+def test_a_blocked_worker_says_what_it_runs(place: Path, ask: Ask) -> None:
+    silent = worker(beat_age_ms=11_000, running=("mail.send (7)", "b (8)"))
+    write(place, status(silent, worker(index=1)))
+    said = "event-loop blocked: nothing is heard of it for 12 s, while it runs mail.send (7), b (8)"
+    assert ask("ready") == (0, f"ready: ok, but worker 0: {said}")
+
+
+def test_what_a_store_says_is_said_once_however_many_workers_say_it(place: Path, ask: Ask) -> None:
+    error = "store redis://db:6379: refused. Is it up?"
+    gone = [worker(index=index, store_ok_age_ms=40_000, store_error=error) for index in range(3)]
+    write(place, status(*gone))
+    assert ask("ready") == (
+        1,
+        f"ready: worker 0: store not reached for 41 s: {error}; worker 1: store not reached for 41 s; "
+        "worker 2: store not reached for 41 s",
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from workfleet.app.status import Status, SupervisorFacts, WorkerStatus, default_status_file, write_status
 from workfleet.cli import probe
+from workfleet.supervision.identity import boot_id
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     document = Status(
         app="shop",
         host="h",
-        supervisor=SupervisorFacts(1, "1", "b"),
+        supervisor=SupervisorFacts(1, "1", boot_id()),
         started_ms=1,
         written_ms=5,
         written_mono_ms=int(time.monotonic() * 1000),
@@ -46,6 +47,16 @@ def test_the_real_command_passes_and_fails(written: Path) -> None:
     assert (ran.returncode, ran.stderr) == (1, "")
     ran = subprocess.run([*command, "x"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"version": 1, "wri', "[1,]", "nul", '"\\n"', "\x00"])
+def test_the_real_command_says_of_garbage_that_it_is_none_in_one_line(written: Path, content: str) -> None:
+    """In a process that has not imported `json`, whose scanner then fails otherwise."""
+    written.write_text(content)
+    command = [sys.executable, "-m", "workfleet", "probe", "live"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr, ran.stdout.count("\n")) == (1, "", 1)
+    assert ran.stdout.startswith(f"live: {written} cannot be read (")
 
 
 def test_it_imports_nothing_that_costs(written: Path) -> None:

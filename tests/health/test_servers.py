@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -147,6 +148,15 @@ async def test_of_a_file_it_is_seen_whether_it_can_be_used(project: Path) -> Non
 def test_a_folder_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         look_at_file(tmp_path)
+
+
+def test_a_file_that_may_not_be_written_is_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "app.db"
+    file.touch()
+    look_at_file(file)
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)  # root may write everything
+    with pytest.raises(PermissionError, match="cannot be read and written"):
+        look_at_file(file)
 
 
 @pytest.mark.parametrize("db", [{}, {"type": "mysql", "host": "h", "name": "n"}, {"type": "sqlite"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,17 @@ import pytest
 
 from tests.app.working import Worker, problems
 from workfleet import App, Health, HealthModule, Job
+from workfleet.app.builtins import Basis
+from workfleet.app.composition import compose
+from workfleet.app.indicators import folders_of
 from workfleet.app.readiness import Readiness
+from workfleet.bus import Bus
 from workfleet.clock import SystemClock
 from workfleet.health.indication import Indication
 from workfleet.model.fleet import PoolReport
 from workfleet.settings.health import HealthSettings, HealthThresholds, QueueAges
+from workfleet.settings.sections import MetricsSettings
+from workfleet.stores.open import open_store
 
 LOW = {
     "memory": {"memory_degraded": 1e-9, "memory_unhealthy": 1e-8},
@@ -77,6 +84,33 @@ async def test_the_ages_of_single_queues(project: Path, monkeypatch: pytest.Monk
     assert settings.own_ages == {"photo-uploads": (1, None)}
 
 
+async def test_the_ages_of_single_queues_reach_the_indicator(project: Path) -> None:
+    ages = {"elsewhere": {"degraded": "1ms", "unhealthy": "1h"}}
+    app = App("shop", modules=[HealthModule(queue_ages=ages, store_interval="1s", cache_ttl="0s")])
+    job = app.handler("work", queue="elsewhere")(_nothing).job
+    async with Worker(app, queues=("worker-default",)) as worker, asyncio.timeout(60):
+        health = await worker.get(Health)
+        await worker.client.enqueue(job(None))
+        while (said := await health.check_one("queues")).status == "healthy":
+            await worker.runtime.clock.sleep(0.05)
+        assert (said.status, said.reason.partition(":")[0]) == ("degraded", "elsewhere")
+
+
+async def test_a_look_at_the_store_is_given_up_before_the_indicator_is(project: Path) -> None:
+    """So that what was read last counts; of the store itself another indicator tells."""
+    app = App("shop", modules=[HealthModule(timeout="6s", cache_ttl="0s", store_interval="1s")])
+    async with Worker(app) as worker:
+
+        async def hangs(**options: Any) -> Any:
+            await asyncio.Event().wait()
+
+        worker.store.jobs.counts = hangs  # type: ignore[method-assign]
+        health = await worker.get(Health)
+        while (said := await health.check_one("queues")).took_ms < 100:  # what is recent is not read again
+            await worker.runtime.clock.sleep(0.05)
+        assert (said.status, said.took_ms > 4_500) == ("healthy", True)
+
+
 async def _nothing(job: Job[None]) -> None: ...
 
 
@@ -132,7 +166,43 @@ async def test_the_interval_is_how_often_indicators_are_asked(project: Path) -> 
         asked.append(SystemClock().monotonic())
         return Indication("healthy")
 
-    async with Worker(app) as worker:
+    async with Worker(app) as worker, asyncio.timeout(25):  # the default would take 30 s
         while len(asked) < 4:
             await worker.runtime.clock.sleep(0.01)
     assert asked[3] - asked[0] >= 0.44
+
+
+@pytest.mark.parametrize(("interval", "status"), [("1s", "unhealthy"), ("1h", "healthy")])
+async def test_the_store_interval_is_how_long_an_answer_of_the_store_counts(
+    project: Path, interval: str, status: str
+) -> None:
+    thresholds = {"queues_degraded": "1ms", "queues_unhealthy": "1ms"}
+    app = App("shop", modules=[HealthModule(thresholds=thresholds, store_interval=interval, cache_ttl="0s")])
+
+    @app.handler("work", queue="other")
+    async def work(job: Job[None]) -> None: ...
+
+    async with Worker(app) as worker:
+        health, clock = await worker.get(Health), worker.runtime.clock
+        assert (await health.check_one("queues")).status == "healthy"
+        await worker.client.enqueue(work.job(None, queue="elsewhere"))
+        until = clock.monotonic() + (60 if interval == "1s" else 1.5)
+        while (said := (await health.check_one("queues")).status) == "healthy" and clock.monotonic() < until:
+            await clock.sleep(0.05)
+        assert said == status
+
+
+def test_the_disks_that_are_watched_hold_what_a_worker_writes(project: Path) -> None:
+    def folders(store: str, **said: Any) -> list[str]:
+        composition = compose(App("shop"), cli={"store": store, **said})
+        basis = Basis(composition, SystemClock(), Bus(), "w", open_store)
+        found = folders_of(basis, composition.loaded.section("metrics", MetricsSettings))
+        return sorted({str(folder.relative_to(project)) for folder in found})
+
+    redis, file = "redis://127.0.0.1:1", f"sqlite:///{project}/a/store.db"
+    off = {"collection": {"enabled": False}}
+    assert folders(redis, metrics=off) == [".workfleet"]
+    assert folders(redis, metrics=off, status_file=str(project / "s" / "s.json")) == ["s"]
+    assert folders(file, metrics=off) == [".workfleet", "a"]
+    assert folders(redis, metrics={**off, "textfile": str(project / "t" / "m.prom")}) == [".workfleet", "t"]
+    assert folders(redis, status_file=str(project / "s" / "s.json")) == [".workfleet", "s"], "of the metrics"

@@ -14,7 +14,7 @@ from workfleet.app.queue_counts import QueueCounts
 from workfleet.errors import StoreUnavailable
 from workfleet.health.work import Ages, QueuesIndicator, SchedulesIndicator
 from workfleet.model.handout import Hold
-from workfleet.model.jobs import JobRecord
+from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
 from workfleet.stores.memory.store import MemoryStore
@@ -192,3 +192,35 @@ async def test_what_metrics_have_read_of_the_queues_is_not_asked_again() -> None
     house.later()
     assert await house.look.queues() == {"mail": 1_000 + MINUTE}
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("by_ms", [HOUR, -HOUR])
+async def test_a_clock_that_is_set_makes_no_job_and_no_schedule_late(by_ms: int) -> None:
+    house = House()
+    await house.enqueue("photos")
+    assert await house.look.queues() == {"photos": 0}
+    await house.memory.jobs.purge("photos", [JobState.WAITING])
+    house.later()
+    house.clock._now_ms += by_ms
+    await house.enqueue("mail")
+    await house.schedule("feed")
+    assert await house.look.queues() == {"mail": 0}
+    assert await house.look.schedules() == {}
+    house.later()
+    assert (await house.look.queues(), await house.look.schedules()) == ({"mail": MINUTE}, {"feed": MINUTE})
+
+
+async def test_the_clock_of_a_store_elsewhere_is_asked_for_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    await house.enqueue("mail")
+    assert await house.look.queues() == {"mail": 0}
+    at = house.clock.now_ms
+
+    async def set_ahead() -> int:
+        return at() + HOUR
+
+    monkeypatch.setattr(house.memory, "now_ms", set_ahead)
+    for minutes in range(1, 9):
+        house.later()
+        seen = await house.look.queues()
+        assert seen == {"mail": minutes * MINUTE + (HOUR if minutes == 8 else 0)}

@@ -32,11 +32,14 @@ year does not move; `_age_ms` is how old something was when the file was written
                          its fields
         details          what it tells about itself (an object). `health`: its `HealthReport`, once there is one: what
                          each indicator said, with its status, reason, facts and whether it is critical
-        last_exit        how the process before this one ended, null for the first
+        last_exit        how the process before this one ended, null for the first; last_exit_age_ms: since then
         instruction      what an operator told it: "quiet" | "stop" | "recycle"; null: nothing
+        running          while nothing is heard of it (beat_age_ms >= 5 s): up to five of the jobs that it runs, "name
+                         (id)", the newest first, as its board says
 
-**How `probe` judges.** age = time.monotonic() * 1000 − written_mono_ms; a file whose age is negative is from before a
-reboot, so it counts as infinitely old. No file, or one that cannot be read, fails every probe.
+**How `probe` judges.** age = time.monotonic() * 1000 − written_mono_ms; a file whose age is negative, or whose boot is
+another one (`boot_id` up to its "/"), counts as infinitely old: its clock says nothing here. No file, or one that
+cannot be read, fails every probe.
 
     live     age < 15 s, state is not "stopped", and no worker is "stuck". Never depends on the store
     ready    live, state is "ready", and at least one worker has state "ready", beat_age_ms + age < 30 s (its event
@@ -47,18 +50,21 @@ reboot, so it counts as infinitely old. No file, or one that cannot be read, fai
 **Owner.** A file belongs to the supervisor that it names, as long as that process lives and has not stopped. Another
 one of the same app on the same machine leaves it alone: it writes `beside(path)` instead, which no probe looks at
 unless it is named, says so in the log, and removes it at its end. When the owner has ended, it takes the file over.
+What one that was killed has left beside it, the next run of the app removes.
 
 **Place.** `WORKER_STATUS_FILE`, else `<project root>/.workfleet/<app>.status.json`. Where that cannot be written (a
 read-only container), `fallback_status_file(path)` is written instead, and the log says so; readers look at both places
-and take the one with the later `written_ms`.
+and take the later one: of this boot before others, by `written_mono_ms`; of other boots by `written_ms`.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import socket
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,7 +72,7 @@ import msgspec
 from msgspec import Struct
 
 from workfleet.model.fleet import ProcessIdentity
-from workfleet.supervision.identity import is_alive
+from workfleet.supervision.identity import boot_id, is_alive
 
 VERSION = 1
 
@@ -102,7 +108,9 @@ class WorkerStatus(Struct, kw_only=True):
     pools: dict[str, Any] = {}
     details: dict[str, Any] = {}
     last_exit: str | None = None
+    last_exit_age_ms: int | None = None
     instruction: str | None = None
+    running: tuple[str, ...] = ()
 
 
 class Status(Struct, kw_only=True):
@@ -157,7 +165,18 @@ def read_status(path: Path) -> Status | None:
         except (OSError, msgspec.MsgspecError):
             continue
     known = [status for status in found if status.version <= VERSION]
-    return max(known, key=lambda status: status.written_ms, default=None)
+    return max(known, key=_written, default=None)
+
+
+def _written(status: Status) -> tuple[bool, int]:
+    """Greater for what was written later. A wall clock may be set back, this boot's monotonic one is not."""
+    here = is_of_this_boot(status)
+    return here, status.written_mono_ms if here else status.written_ms
+
+
+def is_of_this_boot(status: Status) -> bool:
+    """Whether it was written since this machine was started, here: else its monotonic clock says nothing."""
+    return status.supervisor.boot_id.partition("/")[0] == boot_id().partition("/")[0]
 
 
 def beside(path: Path, pid: int) -> Path:
@@ -177,6 +196,19 @@ def _owner_of(path: Path, own: SupervisorFacts) -> int | None:
     return facts.pid if seen and is_alive(identity) else None
 
 
+def _remove_left_beside(path: Path, own: Status) -> None:
+    """Delete what supervisors of this machine wrote beside the file that have ended without doing so themselves."""
+    for left in path.parent.glob(f"{glob.escape(path.stem)}.*{glob.escape(path.suffix)}"):
+        pid = left.name.removeprefix(f"{path.stem}.").removesuffix(path.suffix)
+        there = read_status(left) if pid.isdecimal() else None
+        if there is None or there.host != own.host or str(there.supervisor.pid) != pid:
+            continue
+        facts = there.supervisor
+        if not is_alive(ProcessIdentity(there.host, facts.boot_id, facts.pid, facts.started)):
+            with suppress(OSError):  # somebody else was quicker, or may do what this one may not
+                left.unlink()
+
+
 class StatusFile:
     """Where a supervisor writes: the wanted place; as long as that fails, the fallback; beside it while it is
     another's."""
@@ -185,9 +217,13 @@ class StatusFile:
         self.path = path
         self._told = ""
         self._beside: Path | None = None
+        self._tidied = False
 
     def write(self, status: Status) -> str | None:
         """Write, and return a sentence for the log when something about the place has changed."""
+        if not self._tidied:
+            self._tidied = True
+            _remove_left_beside(self.path, status)
         told = self._write(status)
         if told == self._told:
             return None

@@ -12,7 +12,8 @@ from workfleet.events import Event
 from workfleet.ids import new_token
 from workfleet.model.fleet import WorkerRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 from workfleet.queues.recovery import recover
 from workfleet.supervision.board import Board, BoardEntry
 from workfleet.supervision.control import Hello, Lost

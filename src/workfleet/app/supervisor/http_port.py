@@ -1,6 +1,7 @@
 """The optional HTTP port of a supervisor: probes and metrics, for those that ask by HTTP. Off unless a port is set.
 
 A very small part of HTTP/1.1 (RFC 9112): GET and HEAD, no body is read, each connection is closed after its answer.
+However many connections others open and keep, who asks is answered: a probe that fails for them would end the fleet.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ _REQUEST_S: Final = 5.0
 """How long a request may take to arrive, and its answer to be taken."""
 _LARGEST_HEAD: Final = 16 * 1024
 _MOST_AT_ONCE: Final = 64
+_SLOW_S: Final = 0.5
+"""One who has not been answered for so long gives his place to a newer one where there are too many."""
+_MOST_AT_ALL: Final = 512
 _LARGEST_REST: Final = 1024 * 1024
 _CHUNK: Final = 64 * 1024
 
@@ -40,7 +44,6 @@ _REASONS: Final = {
     400: "Bad Request",
     404: "Not Found",
     405: "Method Not Allowed",
-    408: "Request Timeout",
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }
@@ -53,7 +56,8 @@ class HttpPort:
 
     def __init__(self, run: Run, pages: dict[str, Page], *, clock: Clock, publish: Callable[[Event], None]) -> None:
         self._run, self._pages, self._clock, self._publish = run, pages, clock, publish
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answering: dict[asyncio.Task[None], float] = {}
+        """Since when each is there; the oldest first."""
         self._ill = False
 
     async def serve(self) -> None:
@@ -88,7 +92,8 @@ class HttpPort:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._answering.add(task)
+        self._make_room()
+        self._answering[task] = self._clock.monotonic()
         try:
             # One who sends nothing, or takes nothing, must not hold a place for ever.
             async with asyncio.timeout(_REQUEST_S):
@@ -101,25 +106,35 @@ class HttpPort:
                         break
         except (OSError, TimeoutError):
             pass
-        except asyncio.CancelledError:  # the port is closed; asyncio would log a cancelled handler as an error
+        except asyncio.CancelledError:  # closed, or for a newer one; asyncio would log a cancelled handler as an error
             pass
         finally:
-            self._answering.discard(task)
+            self._answering.pop(task, None)
             writer.transport.abort()
 
+    def _make_room(self) -> None:
+        """An answer is made at once when the request is there: the oldest has sent none, or does not take its own."""
+        if len(self._answering) < _MOST_AT_ONCE:
+            return
+        oldest, since = next(iter(self._answering.items()))
+        if self._clock.monotonic() - since >= _SLOW_S or len(self._answering) >= _MOST_AT_ALL:
+            del self._answering[oldest]
+            oldest.cancel()
+
     async def _read(self, reader: asyncio.StreamReader) -> tuple[str, Answer]:
-        if len(self._answering) > _MOST_AT_ONCE:
-            return "", Answer(503, f"more than {_MOST_AT_ONCE} ask at once\n")
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return "", Answer(431, "the request is too long\n")
         except asyncio.IncompleteReadError:
             return "", Answer(400, "the request is not whole\n")
-        method, _, rest = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
+        # Empty lines before the request are ignored (RFC 9112, 2.2).
+        method, _, rest = head.lstrip(b"\r\n").split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
         target, _, version = rest.partition(" ")
         if not version.startswith("HTTP/1."):
             return "", Answer(400, "that is no HTTP/1 request\n")
+        if target.startswith("http://"):  # as to a proxy (RFC 9112, 3.2.2)
+            target = f"/{target.removeprefix('http://').partition('/')[2]}"
         path, _, query = target.partition("?")
         page = self._pages.get(path)
         if page is None:

@@ -9,13 +9,12 @@ import msgspec
 
 from workfleet.app.judging import CHECKS, MAX_AGE_MS, judge, notes, sentence
 from workfleet.app.status import Status
-from workfleet.observe.metrics.exposition import exposition
+from workfleet.observe.metrics.exposition import CONTENT_TYPE, exposition
 from workfleet.ports.metrics import Sample
 
 from .http_port import Answer, Page
 
 _PATHS: Final = {"live": "/livez", "ready": "/readyz", "startup": "/startupz"}
-_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def pages_of(status: Callable[[], Status], samples: Callable[[], Iterable[Sample]]) -> dict[str, Page]:
@@ -35,6 +34,6 @@ def pages_of(status: Callable[[], Status], samples: Callable[[], Iterable[Sample
         return page
 
     def metrics(query: str) -> Answer:
-        return Answer(200, exposition(samples()), _METRICS_TYPE)
+        return Answer(200, exposition(samples()), CONTENT_TYPE)
 
     return {**{_PATHS[check]: probe(check) for check in CHECKS}, "/metrics": metrics}

@@ -22,8 +22,14 @@ _UNTOLD_LIMIT = 1_000
 class Run:
     """One run of a supervisor. Only methods here change it, and each change wakes whoever waits for `changed`."""
 
-    def __init__(self, options: SupervisorOptions, clock: Clock, say: Callable[[str], None]) -> None:
-        self._options, self._clock, self._say = options, clock, say
+    def __init__(
+        self,
+        options: SupervisorOptions,
+        clock: Clock,
+        say: Callable[[str], None],
+        on_hello: Callable[[Hello], None] | None = None,
+    ) -> None:
+        self._options, self._clock, self._say, self._on_hello = options, clock, say, on_hello
         self.state: FleetState = "starting"
         self.ever_ready = False
         self.exit_code = 0
@@ -45,6 +51,8 @@ class Run:
 
     def greeted(self, hello: Hello) -> None:
         """A worker knows its settings."""
+        if self.hello is None and self._on_hello is not None:
+            self._on_hello(hello)
         self.hello = self.hello or hello
         self.met.set()
         self.changed.set()

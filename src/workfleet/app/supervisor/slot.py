@@ -52,6 +52,7 @@ class Slot:
         self._outages = FailureIntensity(options.restart)
         self._restarts = 0
         self._last_exit: str | None = None
+        self._last_exit_at = 0.0
         self._last: WorkerStatus | None = None
         self.over = False
         self.dismissed = False
@@ -80,6 +81,8 @@ class Slot:
         if worker is None:
             status.pid, status.state = None, "stopped" if self.over else "waiting"
         status.last_exit = self._last_exit
+        if self._last_exit is not None:
+            status.last_exit_age_ms = round((self._clock.monotonic() - self._last_exit_at) * 1000)
         return status
 
     async def _one_life(self) -> int | None:
@@ -144,6 +147,7 @@ class Slot:
         # The children of its pools die with it, but not what left their groups.
         await end_marked_aside(mark_of_children(worker.child.pid))
         how = self._last_exit = worker.how_it_ended(exit_code)
+        self._last_exit_at = self._clock.monotonic()
         refusal = worker.refusal(exit_code)
         # Whom we stopped, or who stopped in order, has not crashed: what is left on its board is given back.
         in_order = worker.stuck is None and (worker.bye is not None or worker.killed is not None)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from workfleet.app.status import WorkerStatus
 from workfleet.events import Event
 from workfleet.ports.clock import Clock
+from workfleet.supervision.control import Hello
 from workfleet.supervision.lifeline import adopt_orphans
 from workfleet.supervision.service import ServiceGroup
 
@@ -23,8 +24,10 @@ from .pages import pages_of
 from .reporter import Reporter
 from .run import Run
 from .slot import Slot
+from .waiting import first
 
 _CLOSE_MS = 3_000
+"""The least time for that, also when the budget is used up, and the most after a second signal."""
 
 
 class Supervisor:
@@ -41,11 +44,13 @@ class Supervisor:
         publish: Callable[[Event], None],
         on_summary: Callable[[Summary], None],
         say: Callable[[str], None] | None = None,
+        on_hello: Callable[[Hello], None] | None = None,
     ) -> None:
-        """`say` shows a message to whoever started it, by default on standard error."""
+        """`say` shows a message to whoever started it, by default on standard error. `on_hello` hears what the first
+        worker says of the application and its settings."""
         self._options, self._clock = options, clock
         self._on_summary = on_summary
-        self._run = Run(options, clock, say or _say)
+        self._run = Run(options, clock, say or _say, on_hello)
         self._children = Children(clock)
         self.measures = Measures(self._run, clock, publish)
         publish = self.measures.publish
@@ -91,7 +96,7 @@ class Supervisor:
         finally:
             for worker in self._run.living():
                 worker.kill("its supervisor failed")
-            self._run.summary.refused += await self._services.stop(_CLOSE_MS)
+            self._run.summary.refused += await self._close()
             # A service that refused is left behind, so the group's own task is not waited for but ended.
             services.cancel()
             await asyncio.gather(services, return_exceptions=True)
@@ -114,6 +119,18 @@ class Supervisor:
             loop.add_signal_handler(signal.SIGHUP, self._run.stop, "stopped by SIGHUP")
             listened.append(signal.SIGHUP)
         return listened
+
+    async def _close(self) -> tuple[str, ...]:
+        """End its own services, which the store may hold up while it closes. They have what is left of the budget,
+        until a second signal. Returns who refused."""
+        left_ms = max(round(self._run.budget_left_s * 1000), _CLOSE_MS)
+        closing = asyncio.create_task(self._services.stop(left_ms), name="supervisor close")
+        await first(None, closing, self._run.killed.wait())
+        await first(_CLOSE_MS / 1000, closing)
+        if closing.done():
+            return closing.result()
+        closing.cancel()
+        return ()
 
     def _every_slot_loops(self) -> bool:
         return all(slot.in_crash_loop for slot in self._slots if not slot.over)

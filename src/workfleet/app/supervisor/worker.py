@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from workfleet.app.judging import LATE_BEAT_MS
 from workfleet.app.status import WorkerState, WorkerStatus
 from workfleet.ids import new_token
 from workfleet.model.fleet import Instruction
@@ -31,12 +32,14 @@ from workfleet.supervision.control import (
     WorkerOrder,
 )
 from workfleet.supervision.link import SupervisorEnd
+from workfleet.supervision.stacks import EVERY_THREAD, MAIN_THREAD, Stacks
 
 from .children import Child, Children
 from .options import SupervisorOptions
 
 _CONFIG_EXIT = 78
 _UNKILLABLE_S = 10.0
+_SHOWN = 5
 
 
 class WorkerProcess:
@@ -78,10 +81,12 @@ class WorkerProcess:
         self._beat_at: float | None = None
         self._draining = False
         self.board = Board.create(slots=options.board_slots, clock=clock)
+        self._stacks = Stacks()
         try:
             self.child, self._link, self._lifeline = self._start(options, children)
         except OSError:
             self.board.close()
+            self._stacks.close()
             raise
 
     def _start(self, options: SupervisorOptions, children: Children) -> tuple[Child, SupervisorEnd, int]:
@@ -97,13 +102,15 @@ class WorkerProcess:
             board_fd=self.board.fd,
             control_fd=theirs.fileno(),
             lifeline_fd=their_lifeline,
+            stacks_fd=self._stacks.fd,
             until_idle=options.until_idle,
             queues=options.queues,
             config=options.config,
         )
         environ = {**os.environ, **options.environ, ORDER_VARIABLE: msgspec.json.encode(order).decode()}
+        inherited = (self.board.fd, theirs.fileno(), their_lifeline, self._stacks.fd)
         try:
-            child = children.start(options.worker_command, environ, (self.board.fd, theirs.fileno(), their_lifeline))
+            child = children.start(options.worker_command, environ, inherited)
         except OSError:
             os.close(our_lifeline)
             ours.close()
@@ -124,9 +131,18 @@ class WorkerProcess:
             self._draining = True
             self.send(Drain(timeout_ms=timeout_ms))
 
-    def dump(self) -> None:
-        """Have it write its stacks to standard error."""
-        self.child.signal(signal.SIGUSR2)
+    def dump(self, *, every_thread: bool) -> None:
+        """Ask it for its stacks, which `stacks` then has; that of the main thread does a process no harm."""
+        self.child.signal(EVERY_THREAD if every_thread else MAIN_THREAD)
+
+    def stacks(self) -> str:
+        """What it has written of its stacks since this was asked last."""
+        return self._stacks.take()
+
+    def running(self) -> list[str]:
+        """The names and ids of the jobs that it holds, the newest first: what blocks it has begun late."""
+        jobs = [entry for entry in self.board.entries() if entry.kind == "job"]
+        return [job.shown for job in sorted(jobs, key=lambda job: (job.noted_ms, job.sequence), reverse=True)]
 
     def kill(self, why: str) -> None:
         """End it and what it has started, at once."""
@@ -142,6 +158,7 @@ class WorkerProcess:
         """Give back what this life of the worker has used."""
         self._link.close()
         self.board.close()
+        self._stacks.close()
         os.close(self._lifeline)
 
     def refusal(self, exit_code: int) -> Refused | None:
@@ -184,6 +201,8 @@ class WorkerProcess:
         status.unready = beat.unready
         status.active, status.completed, status.failed = beat.active, beat.completed, beat.failed
         status.pools, status.details = beat.pools, beat.details
+        if status.beat_age_ms >= LATE_BEAT_MS:
+            status.running = tuple(self.running()[:_SHOWN])
         return status
 
     def _state(self) -> WorkerState:

@@ -13,7 +13,8 @@ from workfleet.ids import new_token
 from workfleet.model.jobs import JobRecord, JobState, Keep, KeepRule, RunOverrides
 from workfleet.model.outcome import GIVE_BACK, Ended
 from workfleet.model.policy import Backoff
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 
 WORKER = "py1"
 LEASE_MS = 3_600_000

@@ -12,7 +12,8 @@ from workfleet.ids import new_token
 from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.outcome import Ended, RunPolicy, Settlement, decide
 from workfleet.model.policy import DEFAULT_BACKOFF, Backoff
-from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.ports.jobs import ClaimRequest, Want
+from workfleet.ports.stores import Store
 
 WORKER = "py1"
 LEASE_MS = 30_000

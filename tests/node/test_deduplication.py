@@ -14,7 +14,7 @@ from tests.stores.redis.leaks import left_behind
 from tests.stores.redis.servers import Server
 from workfleet.model.jobs import Enqueued, JobRecord, JobState, UniqueRule
 from workfleet.model.outcome import Ended
-from workfleet.ports.stores import PruneRule
+from workfleet.ports.jobs import PruneRule
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full

@@ -64,7 +64,7 @@ async def test_a_queue_that_only_node_listens_to_is_not_deserted(
     listens = await node.worker("held", work=False)
     await listens.call("waitUntilReady")
     found = [each["said"] for each in await said(server, "doctor") if each["check"] == "queues"]
-    assert found == ["1 jobs wait on queue 'alone', to which nobody listens"]
+    assert found == ["1 job waits on queue 'alone', to which nobody listens"]
 
 
 async def test_limits_that_node_ignores_are_warned_of(node: NodeRoom, store: RedisStore, server: Server) -> None:

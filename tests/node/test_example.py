@@ -18,7 +18,7 @@ from tests.node.install import NoNode, node_modules
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full

@@ -11,7 +11,7 @@ from workfleet.model.jobs import Failure, JobState, RunOverrides
 from workfleet.model.limits import QueueLimits
 from workfleet.model.outcome import Ended
 from workfleet.model.policy import fixed
-from workfleet.ports.stores import TakeOver
+from workfleet.ports.jobs import TakeOver
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.node.node import NodeError, NodeRoom
-from tests.node.ours import claim, finish, job, raised, returned
-from tests.node.twins import Both, act, picture, work_off
+from tests.node.ours import claim, finish, job, returned
+from tests.node.twins import Both, act, node_of, picture, work_off
 from tests.queues.rig import Rig
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.errors import NotFound
 from workfleet.events import JobClaimed
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import JobQuery, PruneRule
+from workfleet.ports.jobs import JobQuery, PruneRule
 from workfleet.queues.jobs import Jobs
 from workfleet.stores.redis.store import RedisStore
 
@@ -28,16 +28,6 @@ POLICIES = (
     "ignoreDependencyOnFailure",
     "removeDependencyOnFailure",
 )
-Tree = dict[str, Any]
-
-
-def node_of(
-    job_id: str, *children: Tree, queue: str = "kids", name: str = "ok", data: object = None, **opts: Any
-) -> Tree:
-    """One job of a flow."""
-    data = {"message": f"{job_id} broke"} if name == "fail" else data or job_id
-    made: Tree = {"name": name, "queueName": queue, "data": data, "opts": {"jobId": job_id, **opts}}
-    return {**made, "children": list(children)} if children else made
 
 
 def chosen(policy: str) -> dict[str, Any]:
@@ -118,40 +108,6 @@ async def test_parents_and_children_in_one_queue(both: Both) -> None:
     ran = await both.run("kids")
     assert sorted(ran) == ["a", "b", "c", "m", "p"]
     both.same("kids")
-
-
-async def test_a_child_that_fails_while_its_parent_runs_keeps_it_from_completing(both: Both) -> None:
-    children = (
-        node_of("a", name="fail", continueParentOnFailure=True),
-        node_of("b", name="fail", failParentOnFailure=True),
-    )
-    flows = await both.node.flows()
-    await flows.call("add", node_of("p", *children, queue="top"))
-    by_id = {record.id: record for record in await claim(both.store, 2, queue="kids")}
-    await finish(both.store, by_id["a"], raised("a broke"))
-    (parent,) = await claim(both.store, queue="top")
-    await finish(both.store, by_id["b"], raised("b broke"))
-    await finish(both.store, parent, returned("done"))
-    top = await both.node.queue("top")
-    said = await top.job("p")
-    assert (await top.job("p", "getState"), said["failedReason"]) == (
-        "failed",
-        "it cannot complete: 1 of its children have failed",
-    )
-    (record,) = await both.store.jobs.get(["p"])
-    assert record is not None
-    assert (record.state, record.outcome, record.result) == (JobState.FAILED, "failed", None)
-
-
-async def test_a_parent_does_not_complete_before_its_children(both: Both) -> None:
-    await both.store.jobs.enqueue([job("p", queue="top"), job("x", queue="top")])
-    parent, other = await claim(both.store, 2, queue="top")
-    kids = await both.node.queue("kids")
-    await kids.call("add", "ok", 1, {"jobId": "a", "parent": {"id": "p", "queue": "bull:top"}})
-    await finish(both.store, parent, returned("done"))
-    await finish(both.store, other, returned("done"))
-    states = [record and record.state for record in await both.store.jobs.get(["p", "x"])]
-    assert states == [JobState.FAILED, JobState.COMPLETED]
 
 
 async def test_a_child_that_had_completed_before_counts(both: Both) -> None:

@@ -12,7 +12,7 @@ from workfleet.model.jobs import JobCounts, RunOverrides, UniqueRule
 from workfleet.model.limits import QueueLimits
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full

@@ -12,7 +12,7 @@ from tests.node.ours import LEASE_MS
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.ids import new_token
-from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full

@@ -1,4 +1,4 @@
-"""docs/node.md is true: its programs of Node and of Python work together, as they are written."""
+"""docs/node.md is true: its programs of Node and of Python work together, as they are written. So do the README's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.fleet.running import STARTED, start
 from tests.node.node import NodeRoom
 from tests.stores.redis.servers import Server
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "node.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "node.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 FILES = {
     name: block
     for block, name in re.findall(r"^```\w+\n((?://|#) (\w+\.\w+)\n.*?)^```$", DOCUMENT, flags=re.DOTALL | re.MULTILINE)
@@ -54,3 +56,20 @@ async def test_what_it_shows(folder: Path, server: Server, node: NodeRoom) -> No
     finally:
         worker.kill()
         worker.wait()
+
+
+@pytest.mark.full
+async def test_what_the_readme_shows(folder: Path, server: Server, node: NodeRoom) -> None:
+    program, script = (
+        re.findall(rf"^```{kind}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)[0] for kind in ("python", "js")
+    )
+    assert "new Queue('emails')" in script
+    here = f"new Queue('emails', {{ connection: {{ url: '{server.url}' }} }})"
+    (folder / "readme.py").write_text(program, "utf-8")
+    (folder / "readme.mjs").write_text(script.replace("new Queue('emails')", here), "utf-8")
+    said(folder, server, "node", "readme.mjs")
+    running = start(folder, "--until-idle", program=folder / "readme.py", store=server.url, queue_prefix="bull")
+    STARTED.remove(running)
+    assert running.wait() == 0, running.log()
+    queue = await node.queue("emails")
+    assert (await queue.job("1"))["returnvalue"] == "sent to 7"

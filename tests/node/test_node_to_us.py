@@ -62,6 +62,7 @@ async def test_delayed_jobs_run_when_due_in_their_order(node: NodeRoom, store: R
     for run, delay in zip(runs, (0, 150, 400), strict=True):
         assert run.started_ms is not None
         assert run.started_ms >= run.created_ms + delay
+        assert (await queue.job(run.id))["delay"] == 0
 
 
 async def test_a_job_with_an_id_that_is_there_is_not_added_again(node: NodeRoom, store: RedisStore) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from tests.node.node import NodeRoom
 from tests.node.ours import WORKER, claim, finish, job, returned, settlement
+from tests.stores.redis.servers import Server
 from workfleet.ids import new_token
 from workfleet.model.jobs import Failure
 from workfleet.model.limits import QueueLimits
 from workfleet.model.outcome import Ended
-from workfleet.ports.stores import TakeOver
+from workfleet.ports.jobs import TakeOver
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full
@@ -44,6 +45,22 @@ async def test_node_leaves_a_job_alone_whose_lease_we_renew(node: NodeRoom, stor
         assert await store.jobs.renew([record.claim], LONG_MS) == [True]
     await finish(store, record, returned("mine"))
     assert worker.ends() == []
+
+
+async def test_renewing_and_ending_take_back_nodes_suspicion(node: NodeRoom, store: RedisStore, server: Server) -> None:
+    """What is in `stalled` and has no lock at the next look has stalled."""
+    await store.jobs.enqueue([job("a"), job("b"), job("c")])
+    a, b, c = await claim(store, 3)
+    worker = await node.worker(work=False, stalledInterval=20)
+    while server.ask("SCARD", "bull:q:stalled") != 3:
+        await asyncio.sleep(0.03)
+        await worker.call("moveStalledJobsToWait")
+    await store.jobs.renew([a.claim], LONG_MS)
+    assert server.ask("SMISMEMBER", "bull:q:stalled", "a", "b", "c") == [0, 1, 1]
+    await finish(store, b, returned(1))
+    assert server.ask("SMISMEMBER", "bull:q:stalled", "a", "b", "c") == [0, 0, 1]
+    await store.jobs.settle([settlement(c, Ended(kind="given_back"))])
+    assert server.ask("EXISTS", "bull:q:stalled") == 0
 
 
 async def test_we_recover_what_a_node_worker_left(node: NodeRoom, store: RedisStore) -> None:
@@ -85,3 +102,21 @@ async def test_a_job_that_node_gave_up_fails_here_too(node: NodeRoom, store: Red
     assert "stalled" in record.doomed.message
     await finish(store, record, Ended(kind="failed", failure=record.doomed))
     assert await queue.job("a", "getState") == "failed"
+
+
+@pytest.mark.parametrize("crashes", [3, 2])
+async def test_a_schedulers_run_that_crashes_too_often_fails_here_and_its_scheduler_goes_on(
+    node: NodeRoom, store: RedisStore, crashes: int
+) -> None:
+    """Node would run it again for ever."""
+    queue = await node.queue()
+    made = await queue.call("upsertJobScheduler", "r", {"every": 3_600_000}, {"name": "ok", "data": 1})
+    for _ in range(crashes):
+        (record,) = await claim(store)
+        assert record.id == made["id"]
+        await finish(store, record, CRASHED)
+    assert await queue.job(made["id"], "getState") == ("failed" if crashes == 3 else "waiting")
+    (scheduler,) = await queue.call("getJobSchedulers")
+    ahead = f"repeat:r:{int(scheduler['next'])}"
+    assert ahead != made["id"]
+    assert await queue.job(ahead, "getState") == "delayed"

@@ -19,6 +19,18 @@ _NOT_COMPARED = ("wf", "meta", "marker", "stalled", "stalled-check")
 """Ours alone, or what another test compares."""
 
 
+Tree = dict[str, Any]
+
+
+def node_of(
+    job_id: str, *children: Tree, queue: str = "kids", name: str = "ok", data: object = None, **opts: Any
+) -> Tree:
+    """One job of a flow."""
+    data = {"message": f"{job_id} broke"} if name == "fail" else data or job_id
+    made: Tree = {"name": name, "queueName": queue, "data": data, "opts": {"jobId": job_id, **opts}}
+    return {**made, "children": list(children)} if children else made
+
+
 async def act(record: JobRecord) -> Ended:
     """What the behaviours of Node's worker do."""
     if record.doomed is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ class Database(Protocol):
     url: str
 
     def connect(self) -> Any: ...
+    def connected(self) -> AbstractContextManager[Any]: ...
     def source(self, app: str = APP) -> Source: ...
     def create(self) -> None: ...
     def add(self, jobs: Sequence[NewJob[Any]]) -> list[str]: ...

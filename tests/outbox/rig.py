@@ -17,7 +17,8 @@ from workfleet.model.jobs import Enqueued, JobRecord
 from workfleet.outbox.relay import Relay
 from workfleet.outbox.rows import Row
 from workfleet.outbox.source import Refusal, Source
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 from workfleet.stores.open import open_store
 
 E = TypeVar("E", bound=Event)
@@ -88,7 +89,7 @@ class ShakySource:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.finish_fails = 0
-        self.failures = 0
+        self.failures = self.looks = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -96,6 +97,10 @@ class ShakySource:
     @property
     def shown(self) -> str:
         return self._source.shown
+
+    async def take(self, limit: int) -> list[Row]:
+        self.looks += 1
+        return await self._source.take(limit)
 
     async def finish(self, moved: Sequence[Row], refused: Sequence[Refusal]) -> None:
         if self.finish_fails:

@@ -16,7 +16,7 @@ import pytest
 from tests.outbox.database import APP, Database
 from tests.outbox.rig import COUNT
 from workfleet.clock import SystemClock
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.open import open_store
 
 ROOT = Path(__file__).parents[2]

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.outbox.database import OUTBOX, Database, Postgres, Sqlite
+from tests.outbox.database import APP, OUTBOX, Database, Postgres, Sqlite
 from tests.outbox.postgres_server import PostgresServer
 from tests.outbox.rig import ANYWHERE, COUNT, opened, until
 from workfleet import SyncOutbox
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
-from workfleet.events import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
+from workfleet.events import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxRowsStranded, OutboxTrouble
 from workfleet.model.jobs import JobState
+from workfleet.outbox.schema import CHANNEL
 from workfleet.outbox.source import Leftovers
-from workfleet.ports.stores import ClaimRequest, JobQuery, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
 
 
 async def test_rows_move_in_their_order_a_batch_at_a_time(database: Database, tmp_path: Path) -> None:
@@ -53,9 +54,9 @@ async def test_a_job_arrives_as_it_was_written(database: Database, tmp_path: Pat
 
 async def test_a_delay_counts_from_add_not_from_the_move(database: Database, tmp_path: Path) -> None:
     before = SystemClock().now_ms()
-    ids = database.add([COUNT(1, delay="5m"), COUNT(2, delay="300ms", expires="10m")])
+    ids = database.add([COUNT(1, delay="5m"), COUNT(2, delay="20ms", expires="10m")])
     after = SystemClock().now_ms()
-    await asyncio.sleep(0.4)
+    await until(lambda: SystemClock().now_ms() >= after + 20)
     async with opened(tmp_path, database) as rig:
         await rig.relay.once()
         later, now = [record for record in await rig.store.jobs.get(ids) if record is not None]
@@ -78,6 +79,25 @@ async def test_another_apps_rows_stay(database: Database, tmp_path: Path) -> Non
         assert await rig.relay.once() == 1
         assert [job.id for job in await rig.stored()] == [moved]
     assert database.rows() == [(kept,)]
+
+
+async def test_another_apps_rows_that_nobody_moves_are_told_once(database: Database, tmp_path: Path) -> None:
+    with database.connected() as connection:
+        SyncOutbox("shpo").add_many(connection, [COUNT(1), COUNT(2)])
+        SyncOutbox("lively").add_many(connection, [COUNT(3)])
+    database.execute("UPDATE workfleet_outbox SET created_ms = created_ms - 600000 WHERE app = 'shpo'")
+    async with opened(tmp_path, database) as rig:
+        async with rig.serving():
+            await until(lambda: rig.told(OutboxRowsStranded))
+            # A row that is refused makes it count once more.
+            with database.connected() as connection:
+                bad = OUTBOX.add(connection, COUNT(4))
+                connection.execute(f"UPDATE workfleet_outbox SET job = '' WHERE id = '{bad}'")
+            await until(lambda: rig.relay.leftovers.refused)
+        assert rig.relay.leftovers.others == {"shpo": 2}
+        (told,) = rig.told(OutboxRowsStranded)
+        assert (told.app, told.count) == ("shpo", 2)
+        assert "@" not in told.database
 
 
 async def test_an_outage_of_the_store_is_told_once_and_nothing_is_lost(database: Database, tmp_path: Path) -> None:
@@ -226,7 +246,8 @@ async def test_a_server_that_is_restarted_is_told_once(
         for number in (2, 3):
             await asyncio.to_thread(server.stop, signal.SIGQUIT)
             await until(lambda number=number: len(rig.told(OutboxTrouble)) == number - 1)  # type: ignore[misc]
-            await asyncio.sleep(1)
+            looks = rig.source.looks
+            await until(lambda looks=looks: rig.source.looks >= looks + 3, 90)  # type: ignore[misc]
             await asyncio.to_thread(server.start)
             postgres.add([COUNT(number)])
             await until(lambda number=number: rig.relay.total == number)  # type: ignore[misc]
@@ -243,7 +264,10 @@ async def test_a_notification_wakes_the_relay_when_the_transaction_commits(postg
         for number in range(1, 4):
             with postgres.connected() as connection:
                 OUTBOX.add(connection, COUNT(number))
-                await asyncio.sleep(0.1)
+                # Woken by another connection, it looks and sees nothing of a transaction that is open.
+                looks = rig.source.looks
+                postgres.execute(f"SELECT pg_notify('{CHANNEL}', '{APP}')")
+                await until(lambda looks=looks: rig.source.looks > looks and rig.relay.idle)  # type: ignore[misc]
                 assert rig.relay.total == number
             await until(lambda number=number: rig.relay.total == number + 1, 5)  # type: ignore[misc]
 

@@ -6,11 +6,12 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from tests.queues.rig import POLICY, FaultyJobs, Rig
+from tests.queues.rig import PATIENCE_S, POLICY, FaultyJobs, Rig
 from workfleet.ids import new_token
 from workfleet.model.jobs import Claim
 from workfleet.model.outcome import GIVE_BACK, Settlement, decide
-from workfleet.ports.stores import ClaimRequest, Store, TakeOver
+from workfleet.ports.jobs import ClaimRequest, TakeOver
+from workfleet.ports.stores import Store
 
 
 class Gate:
@@ -40,6 +41,13 @@ def gated(rig: Rig, *queues: str) -> Gate:
     return gate
 
 
+async def lease_over(store: Store) -> None:
+    """Until the first lease has expired."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (left_ms := await store.jobs.expires_in_ms()) is None or left_ms > 0:
+            await asyncio.sleep((left_ms or 1) / 1000)
+
+
 async def take_over(store: Store) -> list[Claim]:
     """What somebody does whose keeper saw the leases expire."""
     records = await store.jobs.take_over(TakeOver("reaper", new_token(), 30_000))
@@ -62,12 +70,14 @@ class Asking(FaultyJobs):
         self.wants: list[dict[str, int]] = []
         self.answer = asyncio.Event()
         self.answer.set()
-        self.claimed = asyncio.Event()
+        self.looked, self.claimed = asyncio.Event(), asyncio.Event()
+        """The store has been asked once, and has given something."""
 
     async def claim(self, request: ClaimRequest) -> Any:
         self.calls.append("claim")
         self.wants.append({want.queue: want.limit for want in request.wants})
         records = await self._jobs.claim(request)
+        self.looked.set()
         if records:
             self.claimed.set()
         await self.answer.wait()

@@ -47,7 +47,7 @@ class Notes:
         self.timeouts: dict[int, int | None] = {}
         self._next = 0
 
-    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None, label: str = "") -> int:
         if len(self.notes) >= self.room:
             return -1
         self._next += 1
@@ -122,7 +122,7 @@ class Rig:
             jobs,
             clock=self.clock,
             publish=self.events.append,
-            bind=lambda _record: None,
+            bind=lambda _record, _keep: None,
             draw=lambda: 0.5,
             unknown=UNKNOWN,
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from workfleet.queues.deadlines import Deadlines
 
 
@@ -33,7 +35,13 @@ async def test_a_run_that_has_ended_is_not_cancelled() -> None:
     deadlines = Deadlines(asyncio.get_running_loop())
     deadline = deadlines.start(10)
     deadlines.end(deadline)
-    await asyncio.sleep(0.05)
+    later = deadlines.start(20)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
+    assert later.expired
     assert not deadline.expired
 
 

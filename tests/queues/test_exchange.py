@@ -58,7 +58,10 @@ async def test_a_full_queue_with_a_due_job_makes_no_tight_loop(store: Store) -> 
     async with rig:
         await until(lambda: gate.inside["full"] == 1)
         delayed = await rig.enqueue("wait", queue="full", delay_ms=1)
-        await asyncio.sleep(0.02)  # it is due now, and nobody has a slot for it
+        (record,) = await store.jobs.get([delayed])
+        assert record is not None
+        due_ms = record.due_ms
+        await until(lambda: rig.clock.now_ms() > due_ms)  # and nobody has a slot for it
         before = len(jobs.calls)
         await asyncio.sleep(0.2)
         calls = len(jobs.calls) - before
@@ -94,8 +97,7 @@ async def test_a_wake_during_a_call_is_not_lost(store: Store) -> None:
     gate = gated(rig)
     jobs.answer.clear()
     async with rig:
-        await until(lambda: jobs.wants)
-        await asyncio.sleep(0.02)  # the claim has been made, its answer is held back
+        await jobs.looked.wait()  # the claim has been made, its answer is held back
         job_id = await rig.enqueue("wait")
         rig.exchange.wake()
         jobs.answer.set()

@@ -22,7 +22,7 @@ async def test_drain_lets_jobs_end_and_claims_no_more(rig: Rig) -> None:
         ids = await rig.enqueue_many(["wait", "wait"])
         await until(lambda: gate.inside["q"] == 1)
         draining = asyncio.create_task(rig.exchange.drain(10))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)  # it has begun
         gate.open.set()
         assert await draining == 0
     assert sorted([(await rig.record(job_id)).state for job_id in ids]) == [JobState.COMPLETED, JobState.WAITING]
@@ -60,7 +60,7 @@ async def test_drain_waits_for_a_claim_that_is_on_its_way_and_gives_it_back(stor
         job_id = await rig.enqueue("wait")
         await jobs.claimed.wait()
         draining = asyncio.create_task(rig.exchange.drain(10))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0)  # it has begun
         assert not draining.done()
         jobs.answer.set()
         assert await draining == 1

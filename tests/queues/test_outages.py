@@ -10,7 +10,7 @@ import pytest
 
 from tests.queues.rig import FaultyJobs, Rig, until
 from workfleet.clock import SystemClock
-from workfleet.events import ClaimLost, JobSettled, StoreTrouble
+from workfleet.events import ClaimLost, JobEnqueued, JobSettled, StoreTrouble
 from workfleet.ids import derived_id
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import RunPolicy
@@ -69,6 +69,7 @@ class Life:
         assert [a.number for a in record.history] == [1, 2]
         assert self.rig.exchange.totals == {"delayed": 1, "completed": 2}
         assert len(self.rig.told(JobSettled)) == 3
+        assert [(event.id, event.created) for event in self.rig.told(JobEnqueued)] == [(derived_id(first, 0), True)]
         assert self.rig.told(ClaimLost) == []
         assert self.rig.board.notes == {}
 

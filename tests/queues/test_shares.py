@@ -10,7 +10,8 @@ import pytest
 
 from tests.queues.gates import Asking, gated
 from tests.queues.rig import Rig, until
-from workfleet.ports.stores import Store, Want
+from workfleet.ports.jobs import Want
+from workfleet.ports.stores import Store
 from workfleet.queues.shares import wants_of
 
 

@@ -166,14 +166,14 @@ async def test_an_abandoned_run_without_attempts_fails_at_once_and_frees_its_slo
             return "late"
         return "next"
 
-    rig.on(deaf, policy=policy(20), abandons=True)
+    rig.on(deaf, policy=policy(300), abandons=True)
     async with rig:
         first, second = await rig.enqueue_many(["deaf", "deaf"])
         record = await rig.finished(first)
         other = await rig.finished(second)  # the thread still hangs: another one runs this job
         go_on.set()
         await until(lambda: len(said) == 2)
-        await asyncio.sleep(0.01)
+        await rig.finished(await rig.enqueue("deaf"))  # by now its thread has told what it returned
         late = await rig.record(first)
     assert (record.state, record.outcome) == (JobState.FAILED, "timed_out")
     assert (late.state, late.result, late.attempts_made) == (JobState.FAILED, None, 1)
@@ -195,7 +195,7 @@ async def test_an_abandoned_run_with_attempts_left_is_retried_when_its_thread_ha
         inside[0] -= 1
         return f"attempt {job.attempt}"
 
-    rig.on(slow, policy=policy(20, attempts=2), abandons=True)
+    rig.on(slow, policy=policy(300, attempts=2), abandons=True)
     async with rig:
         record = await rig.finished(await rig.enqueue("slow"))
     assert (record.result, record.attempts_made, most[0]) == (b'"attempt 2"', 2, 1)

@@ -14,7 +14,8 @@ from workfleet.clock import SystemClock
 from workfleet.ids import new_token
 from workfleet.model.jobs import JobRecord
 from workfleet.model.outcome import Ended, RunPolicy, Settlement, decide
-from workfleet.ports.stores import ClaimRequest, Store, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, TakeOver, Want
+from workfleet.ports.stores import Store
 from workfleet.stores.sqlite.store import SqliteStore
 
 BATCH = 40

@@ -9,7 +9,7 @@ import pytest
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord
 from workfleet.model.limits import QueueLimits, Rate
-from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.open import open_store
 
 YEAR_MS = 365 * 86_400_000

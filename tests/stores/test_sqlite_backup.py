@@ -12,7 +12,7 @@ import pytest
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.sqlite import backup
 from workfleet.stores.sqlite.store import SqliteStore
 from workfleet.testing.contracts.harness import inconsistencies

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.sqlite import bell
 from workfleet.stores.sqlite.bell import Bell, Ring, folder_for
+from workfleet.stores.sqlite.lane import Step
 from workfleet.stores.sqlite.store import SqliteStore
 
 
@@ -72,6 +75,38 @@ async def test_who_comes_while_the_last_one_goes_listens_all_the_same(
     ear.listen(lambda _: None)
     assert len(list(folder_for(path).iterdir())) == 1
     ear.close()
+
+
+async def test_a_close_that_is_cancelled_leaves_no_socket_behind(path: Path) -> None:
+    """A worker's stop has a limit; what its store still writes then is written, and rings nobody."""
+    store = await SqliteStore.open(path, app="shop", clock=SystemClock(), create=True)
+    other, heard = listening(path)
+    await store.jobs.find(JobQuery())
+    await store.jobs.wait(["q"], 0)
+    begun, gate = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(step: Step) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert gate.wait(30)
+        step.topics.add("queue q")
+
+    writing = asyncio.create_task(store._lanes.write(slow))
+    async with asyncio.timeout(30):
+        await begun.wait()
+        closing = asyncio.create_task(store.close())
+        while not store._lanes._writer._closed:
+            await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert len(list(folder_for(path).iterdir())) == 1, "the other's"
+        gate.set()
+        await writing
+        await asyncio.to_thread(store._lanes._writer._thread.join)
+    assert store._lanes._bell._mouth is None
+    other.close()
+    assert heard.empty()
 
 
 async def test_too_many_topics_ring_for_everything(path: Path) -> None:

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from workfleet.model.jobs import Enqueued, JobRecord
-from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.sqlite.lane import Step
 from workfleet.stores.sqlite.store import SqliteStore
 

@@ -12,7 +12,7 @@ import pytest
 
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord, JobState
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.sqlite.store import SqliteStore
 
 from .conftest import starter

@@ -10,7 +10,7 @@ import pytest_asyncio
 from workfleet.model.jobs import JobRecord, UniqueRule
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.outcome import GIVE_BACK, Ended, RunPolicy, Settlement, decide
-from workfleet.ports.stores import ClaimRequest, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, TakeOver, Want
 from workfleet.stores.sqlite.lane import Step
 from workfleet.stores.sqlite.store import SqliteStore
 

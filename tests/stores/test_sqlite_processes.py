@@ -10,7 +10,7 @@ from pathlib import Path
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.limits import QueueLimits
-from workfleet.ports.stores import JobQuery, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
 from workfleet.stores.sqlite.store import SqliteStore
 from workfleet.testing.contracts.harness import inconsistencies
 

@@ -11,7 +11,7 @@ from workfleet.model.jobs import UNDECODABLE, Attempt, Claim, Failure, JobRecord
 from workfleet.model.outcome import Ended, Outcome, RunPolicy, Settlement, decide
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every, Manual
-from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, PruneRule, Want
 from workfleet.stores.sqlite.store import SqliteStore
 
 Outside = Callable[[str], object]

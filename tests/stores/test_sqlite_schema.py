@@ -13,7 +13,7 @@ from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import Enqueued, JobRecord, JobState
 from workfleet.model.ledger import LedgerKeep, LedgerRow
-from workfleet.ports.stores import ClaimRequest, JobQuery, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, TakeOver, Want
 from workfleet.stores.sqlite.schema import VERSION
 from workfleet.stores.sqlite.scripts import FIRST
 from workfleet.stores.sqlite.store import SqliteStore

@@ -24,7 +24,8 @@ Instruction = Literal["quiet", "stop", "recycle"]
 class ChildReport(Struct, kw_only=True, frozen=True, omit_defaults=True):
     """A child of a pool, as its worker saw it last."""
 
-    slot: int
+    slot: int | None = None
+    """Its place; None: it waits for one."""
     pid: int
     state: str
     calls: int = 0
@@ -52,6 +53,8 @@ class PoolReport(Struct, kw_only=True, frozen=True, omit_defaults=True):
     ready: int = 0
     busy: int = 0
     queued: int = 0
+    waiting: tuple[str, ...] = ()
+    """The jobs whose calls are queued, the longest waiting first; of very many only the first."""
     calls: int = 0
     failures: int = 0
     restarts: int = 0

@@ -47,6 +47,8 @@ class Failure(Struct, frozen=True, omit_defaults=True, gc=False):
 
 CANCELLED_UNRUN = Failure("cancelled", "it was cancelled before it ran to its end")
 """The failure of a job that was cancelled while nobody ran it."""
+EXPIRED = Failure("expired", "it was not started before it expired")
+"""The failure of a job that was not started in time."""
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -79,7 +81,10 @@ class UniqueRule(Struct, frozen=True, omit_defaults=True):
     says what happens to a holder that was never claimed and has not finished: `keep` it as it is; `replace` its name,
     payload and what else was said at enqueue, but not its place in the order (id, queue, group, priority, LIFO,
     `due_ms`), its rule and `housekeeping`; or `debounce`: replace it and start its delay anew. Any other holder is
-    always kept."""
+    always kept.
+
+    A holder that has expired and that nobody runs holds nothing against a newcomer, unless it has a window: it fails
+    then, with the outcome `expired`. Only a schedule's run is left to a worker, which tells of its end."""
 
     until: Literal["finished", "started"] = "finished"
     window_ms: int = 0

@@ -5,11 +5,13 @@ function; the store only applies the outcome. This file must not know any store 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from .jobs import Attempt, Claim, Failure, JobRecord, JobState
+from .jobs import Attempt, Claim, Enqueued, Failure, JobRecord, JobState
 from .policy import DEFAULT_BACKOFF, Backoff
 
 EndKind = Literal[
@@ -73,6 +75,29 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     follow_up: tuple[JobRecord, ...] = ()
     attempt: Attempt | None = None
     """What is added to the job's history, if anything."""
+
+
+def result_with(outcome: Outcome, stand: Sequence[str]) -> bytes | None:
+    """What is kept as the result. `stand` are the ids of those that stand for the outcome's follow-up jobs: their own,
+    but of one whose unique key was held that of the holder."""
+    own = [job.id for job in outcome.follow_up]
+    return outcome.result if list(stand) == own else msgspec.json.encode(list(stand))
+
+
+def left_out(answers: Sequence[Enqueued]) -> tuple[int, ...]:
+    """The places of the follow-up jobs that the store has not added."""
+    return tuple(place for place, answer in enumerate(answers) if not answer.created)
+
+
+def left_out_by(outcome: Outcome, result: bytes | None) -> tuple[int, ...]:
+    """The same as far as the kept result of the run says, which names who stands for each: for the repeat of a call
+    whose answer was lost. None where it says nothing of them."""
+    try:
+        stand = msgspec.json.decode(result or b"[]", type=list[str])
+    except msgspec.MsgspecError:
+        return ()
+    both = zip(outcome.follow_up, stand, strict=False)
+    return tuple(place for place, (job, name) in enumerate(both) if job.id != name)
 
 
 class Settlement(Struct, frozen=True, gc=False):

@@ -5,6 +5,7 @@ best (Exponential Backoff and Jitter, AWS Architecture Blog, 2015). The random n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Literal
@@ -42,8 +43,9 @@ class Backoff(Struct, frozen=True):
         elif self.kind == "linear":
             wait = self.first_ms * n
         else:
-            # Beyond this many doublings every duration is above any cap; a larger power would only overflow.
-            wait = round(self.first_ms * min(self.factor ** min(n - 1, 64), 2.0**64))
+            # 64 doublings are above any cap; a larger power would only overflow.
+            enough = math.ceil(64 / math.log2(self.factor)) if self.factor > 1 else 0
+            wait = round(self.first_ms * min(self.factor ** min(n - 1, enough), 2.0**64))
         wait = min(wait, self.cap_ms)
         share = self.drawn
         return round(wait * (1 - share + share * draw)) if share else wait

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from workfleet.errors import ConfigError, OutboxUnavailable, Problem
 
 from .rows import Row
-from .schema import CHANNEL, TABLE, VERSION
-from .source import Leftovers, Refusal
+from .schema import CHANNEL, NEWER, TABLE, VERSION
+from .source import Left, Leftovers, Refusal
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -40,6 +40,14 @@ _MARK = f"UPDATE {TABLE} SET error = %s WHERE position = %s"
 _LEFT = f"""
 SELECT (SELECT count(*) FROM {TABLE} WHERE app = %(app)s AND error IS NOT NULL),
        (SELECT count(*) FROM {TABLE} WHERE app = %(app)s AND error IS NULL AND v > {VERSION})
+"""
+_FIND = f"""
+SELECT created_ms, v, convert_to(error, 'UTF8'), (SELECT count(*) FROM {TABLE} AS other
+  WHERE other.app = line.app AND other.error IS NULL AND other.v <= {VERSION} AND other.position < line.position)
+FROM {TABLE} AS line WHERE line.app = %s AND line.id = %s ORDER BY position LIMIT 1
+"""
+_OTHERS = f"""
+SELECT convert_to(app, 'UTF8'), count(*) FROM {TABLE} WHERE app <> %s AND error IS NULL AND created_ms < %s GROUP BY app
 """
 
 
@@ -75,11 +83,23 @@ class PostgresSource:
             async with self._connected() as connection:
                 await connection.rollback()
 
-    async def leftovers(self) -> Leftovers:
+    async def leftovers(self, before_ms: int) -> Leftovers:
         async with self._connected() as connection:
-            (counts,) = await (await connection.execute(_LEFT, {"app": self._app})).fetchall()
+            ((refused, newer),) = await (await connection.execute(_LEFT, {"app": self._app})).fetchall()
+            others = await (await connection.execute(_OTHERS, (self._app, before_ms))).fetchall()
             await connection.commit()
-            return Leftovers(*counts)
+            return Leftovers(refused, newer, {app.decode(errors="replace"): count for app, count in others})
+
+    async def find(self, job_id: str) -> Left | None:
+        async with self._connected() as connection:
+            rows = await (await connection.execute(_FIND, (self._app, job_id))).fetchall()
+            await connection.commit()
+        if not rows:
+            return None
+        ((created_ms, version, error, ahead),) = rows
+        if error is not None:
+            return Left(ahead, created_ms, error.decode(errors="replace"))
+        return Left(ahead, created_ms, NEWER if version > VERSION else "")
 
     async def wait(self, seconds: float) -> None:
         async with self._connected(answer_s=seconds + _ANSWER_S) as connection:

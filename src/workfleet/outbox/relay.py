@@ -11,11 +11,19 @@ import random
 from collections.abc import Callable, Sequence
 
 from workfleet.errors import OutboxUnavailable, StoreUnavailable
-from workfleet.events import Event, JobEnqueued, OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
+from workfleet.events import (
+    Event,
+    JobEnqueued,
+    OutboxMoved,
+    OutboxRecovered,
+    OutboxRowRefused,
+    OutboxRowsStranded,
+    OutboxTrouble,
+)
 from workfleet.ids import derived_id
 from workfleet.model.jobs import JobRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobStore
+from workfleet.ports.jobs import JobStore
 
 from .rows import Row, Unreadable, read
 from .source import Leftovers, Refusal, Source
@@ -24,6 +32,8 @@ _FIRST_RETRY_S = 0.25
 _LAST_RETRY_S = 15.0
 _ENQUEUE_S = 30.0
 _COUNT_EVERY_S = 30.0
+_STRANDED_MS = 600_000
+"""Rows of another app that have waited so long are moved by nobody, or its workers have stopped."""
 
 
 class Relay:
@@ -52,6 +62,8 @@ class Relay:
         self._moved: set[tuple[int, bytes]] = set()
         """Rows that the store has and that may still be in the table."""
         self._counted_at: float | None = None
+        self._stranded: set[str] = set()
+        """Other apps of which it was told that nobody moves their rows."""
         self.trouble: str | None = None
         """Why it cannot move anything at the moment."""
         self.leftovers = Leftovers()
@@ -150,8 +162,11 @@ class Relay:
         """Now and then, and after each refusal: rows that stay behind are for somebody to look at."""
         now = self._clock.monotonic()
         if self._counted_at is None or now - self._counted_at >= _COUNT_EVERY_S:
-            self.leftovers = await self.source.leftovers()
+            self.leftovers = left = await self.source.leftovers(self._clock.now_ms() - _STRANDED_MS)
             self._counted_at = now
+            for app in sorted(left.others.keys() - self._stranded):
+                self._publish(OutboxRowsStranded(app=app, count=left.others[app], database=self.source.shown))
+            self._stranded = set(left.others)
 
     def _failed(self, error: OutboxUnavailable | StoreUnavailable) -> None:
         """An outage is told once."""

@@ -18,6 +18,7 @@ TABLE = "workfleet_outbox"
 CHANNEL = "workfleet_outbox"
 """The PostgreSQL notification that wakes relays; its payload is the app."""
 VERSION = 1
+NEWER = "its row is of a newer version than this one: a worker of that version moves it"
 ROWS_A_STATEMENT = 100
 
 _POSITION: dict[Dialect, str] = {

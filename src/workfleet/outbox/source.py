@@ -18,10 +18,21 @@ class Refusal(Struct, frozen=True):
 
 
 class Leftovers(Struct, frozen=True):
-    """How many rows stay where they are: marked as unreadable, or of a version that this relay does not know."""
+    """How many rows stay where they are: marked as unreadable, of a version that this relay does not know, or, by the
+    app's name, written for other apps long ago, whose workers do not move them."""
 
     refused: int = 0
     newer: int = 0
+    others: dict[str, int] = {}
+
+
+class Left(Struct, frozen=True):
+    """A job that is still in the outbox: `ahead` rows are moved before it, and `error` says why it is not moved at all;
+    "": it is."""
+
+    ahead: int
+    created_ms: int
+    error: str = ""
 
 
 class Source(Protocol):
@@ -46,8 +57,12 @@ class Source(Protocol):
         """Hold nothing any more; the rows stay as they are."""
         ...
 
-    async def leftovers(self) -> Leftovers:
-        """Count the rows that nobody moves."""
+    async def leftovers(self, before_ms: int) -> Leftovers:
+        """Count the rows that nobody moves; of other apps those that were written before an instant."""
+        ...
+
+    async def find(self, job_id: str) -> Left | None:
+        """The row of a job, where it was not moved yet. Holds nothing."""
         ...
 
     async def wait(self, seconds: float) -> None:

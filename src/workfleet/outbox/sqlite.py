@@ -23,8 +23,8 @@ from workfleet.errors import OutboxUnavailable
 from workfleet.ports.clock import Clock
 
 from .rows import Row
-from .schema import TABLE, VERSION
-from .source import Leftovers, Refusal
+from .schema import NEWER, TABLE, VERSION
+from .source import Left, Leftovers, Refusal
 
 T = TypeVar("T")
 _BUSY_S = 2.0
@@ -39,6 +39,12 @@ _LEFT = f"""
 SELECT (SELECT count(*) FROM {TABLE} WHERE app = :app AND error IS NOT NULL),
        (SELECT count(*) FROM {TABLE} WHERE app = :app AND error IS NULL AND v > {VERSION})
 """
+_FIND = f"""
+SELECT created_ms, v, error, (SELECT count(*) FROM {TABLE} AS other
+  WHERE other.app = row.app AND other.error IS NULL AND other.v <= {VERSION} AND other.position < row.position)
+FROM {TABLE} AS row WHERE row.app = ? AND CAST(row.id AS blob) = ? ORDER BY position LIMIT 1
+"""
+_OTHERS = f"SELECT app, count(*) FROM {TABLE} WHERE app <> ? AND error IS NULL AND created_ms < ? GROUP BY app"
 
 
 class SqliteSource:
@@ -60,8 +66,11 @@ class SqliteSource:
     async def release(self) -> None:
         await self._call(self._release)
 
-    async def leftovers(self) -> Leftovers:
-        return await self._call(self._leftovers)
+    async def leftovers(self, before_ms: int) -> Leftovers:
+        return await self._call(lambda: self._leftovers(before_ms))
+
+    async def find(self, job_id: str) -> Left | None:
+        return await self._call(lambda: self._find(job_id))
 
     async def wait(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
@@ -104,9 +113,21 @@ class SqliteSource:
         finally:
             self._release()
 
-    def _leftovers(self) -> Leftovers:
+    def _leftovers(self, before_ms: int) -> Leftovers:
         with self._open() as db:
-            return Leftovers(*db.execute(_LEFT, {"app": self._app}).fetchone())
+            refused, newer = db.execute(_LEFT, {"app": self._app}).fetchone()
+            others = db.execute(_OTHERS, (self._app, before_ms)).fetchall()
+            return Leftovers(refused, newer, {_plain(app).decode(errors="replace"): count for app, count in others})
+
+    def _find(self, job_id: str) -> Left | None:
+        with self._open() as db:
+            row = db.execute(_FIND, (self._app, job_id.encode())).fetchone()
+        if row is None:
+            return None
+        created_ms, version, error, ahead = row
+        if error is not None:
+            return Left(ahead, created_ms, _plain(error).decode(errors="replace"))
+        return Left(ahead, created_ms, NEWER if version > VERSION else "")
 
     def _lock(self) -> bool:
         if self._folder is None:

@@ -8,7 +8,7 @@ from workfleet.model.fleet import PoolReport, WorkerRecord
 from workfleet.model.jobs import JobRecord
 from workfleet.model.outcome import Outcome
 
-from .stores import ClaimRequest
+from .jobs import ClaimRequest
 
 
 class PulseRequest(Struct, frozen=True):

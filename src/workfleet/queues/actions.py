@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from workfleet.errors import NotFound, UsageError
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
-from workfleet.ports.stores import JobQuery, JobStore
+from workfleet.ports.jobs import JobQuery, JobStore
 
 PAGE = 1_000
 _LONGEST_SHOWN = 60

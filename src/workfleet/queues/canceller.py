@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import Claim
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobStore
+from workfleet.ports.jobs import JobStore
 
 
 class Canceller:

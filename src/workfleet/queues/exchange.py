@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workfleet.errors import StoreUnavailable
-from workfleet.events import ClaimLost, Event, JobSettled
+from workfleet.events import ClaimLost, Event
 from workfleet.ids import new_token
 from workfleet.model.jobs import Claim, JobRecord
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Settlement
 from workfleet.ports.board import ClaimBoard
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import ClaimRequest, JobStore, Settled
+from workfleet.ports.jobs import ClaimRequest, JobStore, Settled
 from workfleet.supervision.insist import insist
 
 from .handlers import HandlerTable
 from .runner import Plan, Runner
 from .slots import Ask, Slots
+from .telling import made, settled
 
 _T = TypeVar("_T")
 _GRACE_S = 1.5
@@ -246,7 +247,7 @@ class Exchange:
             raise
         finally:
             self._slots.end(ask)
-        self._forget(batch, answer.applied)
+        self._forget(batch, answer)
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
         await self._accept(answer.claimed, asked_at)
@@ -256,16 +257,23 @@ class Exchange:
         settlements = [held.settlement for held in batch if held.settlement is not None]
         what = "settling and claiming jobs"
         try:
-            return await self._insist(lambda: self._call(settlements, request), what)
+            answer = await self._insist(lambda: self._call(settlements, request), what)
         except (ValueError, TypeError, OverflowError) as error:
             # What a run left behind may be anything, and this the first to write it down.
             if not batch:
                 raise
             if len(batch) > 1:
-                return Settled([(await self._answer([held], None)).applied[0] for held in batch], [])
+                each = [await self._answer([held], None) for held in batch]
+                left_out = {at: one.left_out[0] for at, one in enumerate(each) if one.left_out}
+                return Settled([one.applied[0] for one in each], [], left_out=left_out)
             settlement = self._runner.refused(batch[0].record, error)
             batch[0].settlement = settlement
             return await self._insist(lambda: self._call([settlement], None), what)
+        for at, ended in answer.held_back.items():
+            held = batch[at]
+            held.settlement = self._runner.settlement(ended, held.record, held.plan.policy)
+            answer.applied[at] = (await self._answer([held], None)).applied[0]
+        return answer
 
     async def _call(self, settlements: list[Settlement], request: ClaimRequest | None) -> Settled:
         if settlements:
@@ -289,7 +297,7 @@ class Exchange:
         for record in records:
             claim, plan = record.claim, self._runner.plan(record)
             timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
-            slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms)
+            slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms, label=record.name)
             held = self._held[claim] = _Held(record, claim, plan, slot)
             self._fresh.append(held)
 
@@ -332,10 +340,10 @@ class Exchange:
         self._ended.append(held)
         self._something.set()
 
-    def _forget(self, batch: Sequence[_Held], applied: Sequence[bool]) -> None:
+    def _forget(self, batch: Sequence[_Held], answer: Settled) -> None:
         now_ms = self._clock.now_ms()
         self._slots.free(held.record.queue for held in batch)
-        for held, done in zip(batch, applied, strict=True):
+        for at, (held, done) in enumerate(zip(batch, answer.applied, strict=True)):
             assert held.settlement is not None
             del self._held[held.claim]
             self._board.clear(held.slot)
@@ -345,7 +353,10 @@ class Exchange:
                 continue
             if not record.housekeeping:
                 self.totals["given_back" if outcome.code == "given_back" else outcome.state] += 1
-            self._publish(_settled(record, outcome, now_ms))
+            self._publish(settled(record, outcome, now_ms))
+            if outcome.follow_up:
+                for event in made(outcome, answer.left_out.get(at, ())):
+                    self._publish(event)
 
     async def _wait_for_work(self, queues: Sequence[str]) -> None:
         """Until a run ends, one of these queues is touched, a delayed job of theirs is due, or the poll is over."""
@@ -367,22 +378,3 @@ class Exchange:
             await asyncio.gather(woken, local, return_exceptions=True)
         if not self._ended:
             self._exhausted = False
-
-
-def _settled(record: JobRecord, outcome: Outcome, now_ms: int) -> JobSettled:
-    return JobSettled(
-        id=record.id,
-        name=record.name,
-        queue=record.queue,
-        state=outcome.state,
-        outcome=outcome.code,
-        attempt=record.attempts_made + 1,
-        duration_ms=max(now_ms - (record.started_ms or 0), 0),
-        started_ms=record.started_ms or 0,
-        ended_ms=now_ms if outcome.attempt is None else outcome.attempt.ended_ms,
-        error=outcome.failure.said() if outcome.failure else None,
-        delay_ms=outcome.delay_ms,
-        schedule=record.schedule,
-        slot_ms=record.slot_ms,
-        housekeeping=record.housekeeping,
-    )

@@ -9,7 +9,7 @@ from typing import TypedDict
 from workfleet.errors import UsageError
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from workfleet.errors import UsageError
 from workfleet.model.jobs import FINISHED, JobRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .actions import (
     CANCEL,
@@ -77,7 +78,7 @@ class Jobs:
         return record
 
     async def logs(self, job_id: str) -> builtins.list[str]:
-        """What its handler wrote with `job.log`, oldest first. Raises `NotFound`."""
+        """What its code logged, and wrote with `job.log`, oldest first. Raises `NotFound`."""
         await self.get(job_id)
         return await (await self._store()).jobs.logs(job_id)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import JobState
 from workfleet.ports.clock import Clock
+from workfleet.ports.jobs import JobStore, PruneRule
 from workfleet.ports.ledger import LedgerStore
-from workfleet.ports.stores import JobStore, PruneRule
 
 _DAY_MS = 86_400_000
 _EVERY_S = 60.0

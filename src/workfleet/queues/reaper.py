@@ -12,7 +12,8 @@ from workfleet.events import Event, StoreTrouble
 from workfleet.ids import new_token
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 
 from .recovery import recover
 

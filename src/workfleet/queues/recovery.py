@@ -17,7 +17,7 @@ from workfleet.ids import new_token
 from workfleet.model.jobs import Failure, JobRecord
 from workfleet.model.outcome import GIVE_BACK, Ended, RunPolicy, Settlement, decide
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobStore, TakeOver
+from workfleet.ports.jobs import JobStore, TakeOver
 from workfleet.supervision.insist import insist
 
 _T = TypeVar("_T")

@@ -13,12 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from workfleet.bus import shown
 from workfleet.errors import StaleClaim, StoreUnavailable
-from workfleet.events import Event, JobLogged
+from workfleet.events import Event, JobLogged, StoreTrouble
 from workfleet.ids import new_token
 from workfleet.model.jobs import JobRecord
 from workfleet.payloads.codec import encode_result
-from workfleet.ports.stores import JobStore
+from workfleet.ports.jobs import JobStore
+
+from .kept import MOST_KEPT, KeptLines, MostKept
 
 _LINE_LIMIT = 10_000
 _KEPT_LINES = 10_000
@@ -39,8 +42,14 @@ class _Batch(Struct, frozen=True):
 class Channel:
     """What all runs of an event loop say through."""
 
-    def __init__(self, jobs: JobStore, publish: Callable[[Event], None], loop: asyncio.AbstractEventLoop) -> None:
-        self.jobs, self.publish, self.loop = jobs, publish, loop
+    def __init__(
+        self,
+        jobs: JobStore,
+        publish: Callable[[Event], None],
+        loop: asyncio.AbstractEventLoop,
+        kept: MostKept = MOST_KEPT,
+    ) -> None:
+        self.jobs, self.publish, self.loop, self.kept = jobs, publish, loop, kept
         self.lock = threading.Lock()
         """Held while a run gets its place for what it says: two of its threads may begin at once."""
 
@@ -50,6 +59,7 @@ class _Said:
 
     def __init__(self) -> None:
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.kept: KeptLines | None = None
         self.progress: deque[bytes] = deque(maxlen=1)
         self.batch: _Batch | None = None
         self.sending: asyncio.Task[None] | None = None
@@ -57,10 +67,14 @@ class _Said:
 
     def next(self) -> _Batch | None:
         """What is to be sent: the batch that was not answered, or a new one."""
-        if self.batch is None and (self.lines or self.progress):
+        while self.batch is None and (self.lines or self.progress):
             # Taken out one by one, because a thread may be saying more at this moment.
             lines = [self.lines.popleft() for _ in range(min(len(self.lines), _BATCH))]
-            self.batch = _Batch(new_token(), self.progress.popleft() if self.progress else None, lines)
+            if self.kept is not None:
+                lines = self.kept.those_that_fit(lines)
+            progress = self.progress.popleft() if self.progress else None
+            if lines or progress is not None:
+                self.batch = _Batch(new_token(), progress, lines)
         return self.batch
 
 
@@ -84,6 +98,19 @@ class Run:
         if not self._closed:
             said = self._place()
             said.lines.append(text)
+            self._wake(said)
+
+    def keep(self, text: str) -> None:
+        """Keep what the run's code has logged, as far as its job has room. Never raises."""
+        if self._closed:
+            return
+        said = self._place()
+        with self._channel.lock:  # its threads may say something at the same time
+            if said.kept is None:
+                said.kept = KeptLines(self._record, self._channel.kept)
+            line = said.kept.taken(text[:_LINE_LIMIT].encode(errors="replace").decode())
+        if line is not None:
+            said.lines.append(line)
             self._wake(said)
 
     def progress(self, value: object) -> Awaitable[None]:
@@ -172,13 +199,24 @@ class Run:
         return not self._stale and bool(said.lines or said.progress or said.batch)
 
     async def _send(self, said: _Said) -> None:
-        while not self._stale and (batch := said.next()) is not None:
+        while not self._stale:
             try:
+                if said.kept is not None:
+                    await said.kept.look(self._channel.jobs)
+                if (batch := said.next()) is None:
+                    return
                 alive = await self._channel.jobs.report(
                     self._record.claim, progress=batch.progress, lines=batch.lines, call=batch.call
                 )
             except StoreUnavailable:
                 return  # the batch stays, for the next time that something is said
+            except Exception as error:
+                if said.batch is not None and said.batch.progress is not None:
+                    raise  # whoever awaits it is told
+                said.lines.clear()
+                said.batch = None
+                self._channel.publish(StoreTrouble(what="keeping a job's log lines", error=shown(error)))
+                return
             said.batch = None
             if not alive:
                 self._stale = self._stopped = True

@@ -14,23 +14,23 @@ from msgspec import Struct
 
 from workfleet.errors import HandlerNotFound, HandlerSwitchedOff
 from workfleet.events import Event, JobClaimed
-from workfleet.model.jobs import Failure, JobRecord
+from workfleet.model.jobs import EXPIRED, Failure, JobRecord
 from workfleet.model.jobtypes import Job
 from workfleet.model.outcome import CANCELLED, GIVE_BACK, Ended, RunPolicy, Settlement, decide
 from workfleet.ports.clock import Clock
+from workfleet.ports.jobs import JobStore
 from workfleet.ports.spans import BegunRun, OpenRun, nobody_looks
-from workfleet.ports.stores import JobStore
 
 from .deadlines import Deadlines
 from .ends import Ends
 from .failures import failure_of, raised
 from .handlers import NOTHING, THREAD_TIMEOUT, Handler, HandlerTable
+from .kept import MOST_KEPT, MostKept
 from .run import Channel, Run
 
 _OFF_MS = 60_000
 """How long a job waits whose handler an operator has switched off."""
 _RETURNED_NOTHING = Ended(kind="returned", result=NOTHING.result)
-_EXPIRED = Failure("expired", "it was not started before it expired")
 
 
 class Plan(Struct, frozen=True, gc=False):
@@ -42,7 +42,8 @@ class Plan(Struct, frozen=True, gc=False):
 
 
 class Runner:
-    """Runs claimed jobs. `bind` gives user code's logging the job's context; `draw` is the jitter's random number."""
+    """Runs claimed jobs. `bind` gives user code's logging the job's context, and what keeps a line with the job, of
+    which `kept` is the most; `draw` is the jitter's random number."""
 
     def __init__(
         self,
@@ -51,17 +52,18 @@ class Runner:
         *,
         clock: Clock,
         publish: Callable[[Event], None],
-        bind: Callable[[JobRecord], object],
+        bind: Callable[[JobRecord, Callable[[str], None]], object],
         draw: Callable[[], float],
         unknown: RunPolicy,
         trace: OpenRun = nobody_looks,
+        kept: MostKept = MOST_KEPT,
     ) -> None:
         self._handlers, self._clock = handlers, clock
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
         self._trace = trace
         self._ends = Ends(handlers.backoffs, publish)
         loop = asyncio.get_running_loop()
-        self._channel = Channel(jobs, publish, loop)
+        self._channel = Channel(jobs, publish, loop, kept)
         self._deadlines = Deadlines(loop)
         self._stopped: WeakSet[asyncio.Task[object]] = WeakSet()
 
@@ -79,7 +81,7 @@ class Runner:
         if record.cancel_asked:
             return Plan(policy, ended=CANCELLED)
         if record.expires_ms is not None and (record.started_ms or 0) >= record.expires_ms:
-            return Plan(policy, ended=Ended(kind="expired", failure=_EXPIRED))
+            return Plan(policy, ended=Ended(kind="expired", failure=EXPIRED))
         if handler.in_thread and policy.timeout_ms is not None and not handler.abandons:
             refused = Failure("timeout_refused", f"job {record.name!r}: {THREAD_TIMEOUT}")
             return Plan(policy, ended=Ended(kind="failed", failure=refused))
@@ -126,8 +128,8 @@ class Runner:
             try:
                 self._publish(_claimed(record, policy))
                 # For this task only, and what it starts: nothing has to be put back.
-                self._bind(record)
                 run = Run(record, self._channel, handler.payload_limit)
+                self._bind(record, run.keep)
                 try:
                     job = self._job(record, handler, policy, run)
                 except Exception as error:  # noqa: BLE001 - the boundary around validators, which are user code too

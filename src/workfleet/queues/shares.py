@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workfleet.ports.stores import Want
+from workfleet.ports.jobs import Want
 
 
 def wants_of(

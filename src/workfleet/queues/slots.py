@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from workfleet.ports.stores import Want
+from workfleet.ports.jobs import Want
 
 from .handlers import HandlerTable
 from .shares import wants_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 
 
 def matches(record: JobRecord, query: JobQuery) -> bool:

@@ -15,10 +15,11 @@ from workfleet.errors import StoreUnavailable
 from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
 from workfleet.ports.exam import StoreExam
+from workfleet.ports.jobs import JobStore
 from workfleet.ports.ledger import LedgerStore
 from workfleet.ports.pulse import Pulse, PulseRequest
 from workfleet.ports.schedules import ScheduleStore
-from workfleet.ports.stores import FleetStore, JobStore, KeyStore, LockStore, QueueStore, Store
+from workfleet.ports.stores import FleetStore, KeyStore, LockStore, QueueStore, Store
 
 When = Literal["before", "after"]
 """Nothing of the call has happened; or all of it has, and the reply is lost."""

@@ -27,7 +27,7 @@ from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.model.jobs import Attempt, JobRecord, JobState
 from workfleet.model.jobtypes import NewJob
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.schedules.due import fire_time_ms, is_live
 from workfleet.stores.memory.store import MemoryStore
 

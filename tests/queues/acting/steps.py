@@ -9,7 +9,8 @@ from typing import Any
 from workfleet.model.fleet import WorkerRecord
 from workfleet.model.jobs import Claim, Failure, JobRecord, JobState, UniqueRule
 from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
+from workfleet.ports.stores import Store
 from workfleet.supervision.identity import own_identity
 from workfleet.testing.clock import TestClock
 

@@ -8,7 +8,8 @@ from tests.queues.acting.steps import HOUR, add, claim, failed, ids, states
 from workfleet.errors import NotFound, UsageError
 from workfleet.model.jobs import JobState
 from workfleet.model.limits import QueueLimits
-from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.ports.jobs import ClaimRequest, Want
+from workfleet.ports.stores import Store
 from workfleet.queues.jobs import Jobs
 from workfleet.queues.queues import Queues
 

@@ -41,7 +41,7 @@ def _of_queue(client: valkey.Valkey, base: str) -> Iterator[str]:
 
 
 def _of_ours(client: valkey.Valkey, key: str, rest: str, jobs: set[str], base: str) -> Iterator[str]:
-    if rest in ("queue:limits", "queue:turn"):
+    if rest in ("queue:limits", "queue:said", "queue:turn"):
         return
     active = set(client.lrange(f"{base}active", 0, -1))
     members = set(_members(client, key))

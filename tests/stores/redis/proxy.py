@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,8 @@ class Proxy:
         """What clients sent, as it came."""
         self.calls: Counter[str] = Counter()
         """How often each script, or command, was called. A call by hash that the server does not know counts too."""
+        self.unanswered: Counter[str] = Counter()
+        """Of these, how many wait for a reply."""
         self.lost: list[str] = []
         self.connections = 0
         self._names = {Script.load(path.stem).sha: path.stem for path in _LUA.glob("*.lua")}
@@ -88,17 +90,19 @@ class Proxy:
         self._pairs[writer] = back
         owed = _Owed()
         for pump in (self._requests(reader, back, owed), self._replies(there, writer, owed)):
-            task = asyncio.create_task(self._until_lost(pump, writer))
+            task = asyncio.create_task(self._until_lost(pump, writer, owed))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _until_lost(self, pump: Coroutine[Any, Any, None], writer: asyncio.StreamWriter) -> None:
+    async def _until_lost(self, pump: Coroutine[Any, Any, None], writer: asyncio.StreamWriter, owed: _Owed) -> None:
         cut = False
         try:
             await pump
         except (ConnectionError, _Cut):
             cut = True
         finally:
+            self.unanswered.subtract(owed.names)
+            owed.names.clear()
             for each in (writer, self._pairs.pop(writer, None)):
                 if each is not None:
                     (each.transport.abort if cut else each.transport.close)()
@@ -124,6 +128,8 @@ class Proxy:
                 raise _Cut
             owed.cut = when
         owed.replies += 1
+        owed.names.append(name)
+        self.unanswered[name] += 1
         back.write(hiredis.pack_command(tuple(command)))
         await back.drain()
         if when is not None:
@@ -139,11 +145,15 @@ class Proxy:
             if owed.cut == "within":
                 writer.write(data[: len(data) // 2])
                 return
-            writer.write(self.changed(data) if self.changed else data)
+            passed = self.changed(data) if self.changed else data
+            writer.write(passed)
             await writer.drain()
             parser.feed(data)
             while parser.gets() is not False:
                 owed.answered()
+                # What is published was asked by nobody.
+                if passed and owed.names:
+                    self.unanswered[owed.names.popleft()] -= 1
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
         if self.pace is None:
@@ -171,6 +181,8 @@ class _Owed:
     def __init__(self) -> None:
         self.replies = 0
         self.cut: When | None = None
+        self.names = deque[str]()
+        """What was asked and has no answer yet."""
         self._changed = asyncio.Event()
 
     def answered(self) -> None:

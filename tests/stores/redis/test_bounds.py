@@ -9,10 +9,11 @@ from contextlib import contextmanager
 import hiredis
 import pytest_asyncio
 
+from tests.stores.redis.proxy import Proxy
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord, JobState
-from workfleet.ports.stores import JobQuery, PruneRule
+from workfleet.ports.jobs import JobQuery, PruneRule
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import claim, finish
 
@@ -101,6 +102,36 @@ async def test_finding_and_counting(store: RedisStore, server: Server) -> None:
     assert (counted.waiting, counted.prioritized, counted.delayed) == (2 * _MANY, _MANY, _MANY)
     assert len(watched.calls) > 4 * _MANY / _LISTED
     assert watched.most() <= _LISTED
+
+
+async def test_the_newest_of_many_and_a_rare_one_among_them(server: Server) -> None:
+    received = [0]
+
+    def counted(reply: bytes) -> bytes:
+        received[0] += len(reply)
+        return reply
+
+    async with Proxy(server.port) as proxy:
+        store = await RedisStore.open(proxy.url, app="shop", clock=SystemClock())
+        await store.jobs.enqueue([job("odd", name="odd")])
+        await fill(store)
+        everything = [record.id for record in await store.jobs.find(JobQuery(limit=100_000))]
+        assert (len(everything), everything[-1]) == (4 * _MANY + 1, "odd")
+        for offset, limit in ((0, 3), (990, 30), (4 * _MANY, 5)):
+            found = await store.jobs.find(JobQuery(limit=limit, offset=offset))
+            assert [record.id for record in found] == everything[offset : offset + limit]
+        assert [record.id for record in await store.jobs.find(JobQuery(name="odd", limit=5))] == ["odd"]
+        middle = (await store.jobs.get([everything[5_000]]))[0]
+        assert middle is not None
+        since = await store.jobs.find(JobQuery(created_from_ms=middle.created_ms, limit=7, offset=4_990))
+        assert [record.id for record in since] == everything[4_990:4_997]
+        proxy.changed = counted
+        await store.jobs.find(JobQuery("q", (JobState.WAITING, JobState.PRIORITIZED), limit=3))
+        few, received[0] = received[0], 0
+        await store.jobs.find(JobQuery("q", (JobState.WAITING, JobState.PRIORITIZED), text="nothing", limit=3))
+        # Who is older than enough others is not told of.
+        assert few < received[0] / 3
+        await store.close()
 
 
 async def test_purging(store: RedisStore, server: Server) -> None:

@@ -19,7 +19,7 @@ from workfleet.ids import new_token
 from workfleet.model.fleet import LockGrant
 from workfleet.model.jobs import FINISHED, JobState
 from workfleet.model.outcome import GIVE_BACK
-from workfleet.ports.stores import JobQuery, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import ended, inconsistencies, job, request
 

@@ -14,7 +14,7 @@ from tests.stores.redis.bullmq_side import entries, fields, schedule, texts
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import UNDECODABLE, JobRecord, JobState
-from workfleet.ports.stores import ClaimRequest, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, TakeOver, Want
 from workfleet.stores.redis.crons import next_run
 from workfleet.stores.redis.store import RedisStore
 

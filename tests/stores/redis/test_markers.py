@@ -57,6 +57,27 @@ async def test_a_marker_wakes_and_is_taken(shared: RedisStore, server: Server, m
         assert markers(server, queue) == []
 
 
+async def test_a_delayed_job_tells_idle_workers_of_bullmq_when_the_first_is_due(
+    shared: RedisStore, server: Server
+) -> None:
+    """They would sleep past it: nothing else tells them."""
+    for job_id, delay_ms in (("late", 90_000), ("first", 60_000), ("last", 120_000)):
+        await shared.jobs.enqueue([job(job_id, delay_ms=delay_ms)])
+        due = await shared.jobs.next_due_ms(["q"])
+        assert due is not None
+        assert markers(server, "q") == [b"1", str(due).encode()]
+        server.ask("DEL", "bull:q:marker")
+
+
+async def test_who_takes_what_has_just_become_due_wakes_nobody_for_it(shared: RedisStore, server: Server) -> None:
+    await shared.jobs.enqueue([job("a", delay_ms=1)])
+    server.ask("DEL", "bull:q:marker")
+    async with asyncio.timeout(_SOON_S):
+        while not await shared.jobs.claim(request(5)):
+            await asyncio.sleep(0.01)
+    assert markers(server, "q") == []
+
+
 async def test_one_for_another_queue_is_left_alone(shared: RedisStore, server: Server) -> None:
     task = await waiting(shared, "q")
     mark(server, "r")

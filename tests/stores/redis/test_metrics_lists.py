@@ -13,9 +13,11 @@ from workfleet.clock import SystemClock
 from workfleet.errors import ConfigError
 from workfleet.model.jobs import Claim, Failure, JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.open import METRICS, PREFIX, open_store, with_options
 from workfleet.stores.redis.store import RedisStore
+from workfleet.testing.contracts.harness import finish
+from workfleet.testing.contracts.harness import jobs as plain
 
 MINUTE = 60_000
 NOW = 1_800_000_000_000  # on the minute
@@ -79,6 +81,13 @@ async def test_counts_by_the_minute(server: Server, ends: Ends) -> None:
         await ends.end(store, 1)
         assert kept(server) == ({"count": 10, "prevTS": NOW + 4 * MINUTE, "prevCount": 9}, [0, 0, 4, 5])
     assert kept(server, "failed") == ({}, [])
+
+
+async def test_runs_like_most_are_counted_too(server: Server, ends: Ends) -> None:
+    async with opened(server, ends, 10) as store:
+        await store.jobs.enqueue(plain("a b c"))
+        await finish(store, await store.jobs.claim(ClaimRequest("w", "t", 30_000, (Want("q", 3),))))
+    assert kept(server)[0]["count"] == 3
 
 
 async def test_failed_ones_are_counted_apart(server: Server, ends: Ends) -> None:

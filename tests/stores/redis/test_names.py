@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.stores.redis.bullmq_side import texts
 from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
-from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.redis.names import shown_name
 from workfleet.stores.redis.store import RedisStore
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,7 +13,7 @@ from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
 from workfleet.model.limits import QueueLimits
-from workfleet.ports.stores import JobQuery, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import claim, finish, ids, job, jobs, state, stored
 
@@ -20,10 +21,13 @@ FIELDS = (
     "name data opts timestamp delay priority processedOn finishedOn atm ats stc wf wfd progress parentKey parent deid "
     "stacktrace defa pb rjk nrjid"
 ).split()
+DEEP = "[" * 5_000 + "]" * 5_000
+"""Deeper than Python, msgspec and Lua's `cjson` read."""
 VALUES = [
     "", "abc", "-1", "1e400", "99999999999999999999", "nan", "{", "[]", "[[]]", "null", "7", '"x"', '{"a":[1]}',
     '{"v":1,"n":1,"keepc":7,"keepf":[],"due":"x","by":[[1]],"history":[1],"exp":"x","hk":[],"spec":"{","key":"k"}',
     '{"v":1,"n":1e300,"due":1e300}', '{"attempts":"many","backoff":{"type":7},"removeOnComplete":[]}',
+    DEEP, f'{{"a":{DEEP}}}', json.dumps({"tm": f'{{"x":{DEEP}}}'}), json.dumps({"tm": "\ud800"}),
 ]  # fmt: skip
 
 
@@ -78,6 +82,19 @@ async def test_a_damaged_field(kind: str, value: str, store: RedisStore, server:
         await operated(store, server, "bad")
         await store.jobs.enqueue([job("bad", unique_key="k"), job("more")])
         assert "more" in await run_all(store), field
+
+
+@pytest.mark.parametrize(
+    "metadata", [7, None, [], "no carrier", f'{{"x":{DEEP}}}', json.dumps({"traceparent": "x" * 1_000_000})]
+)
+async def test_no_job_fails_by_the_telemetry_of_its_producer(
+    metadata: object, store: RedisStore, server: Server
+) -> None:
+    await store.jobs.enqueue(jobs("theirs"))
+    server.ask("HDEL", "shop:q:theirs", "wf")
+    server.ask("HSET", "shop:q:theirs", "opts", json.dumps({"tm": metadata}))
+    (taken,) = await claim(store)
+    assert (taken.id, taken.outcome, taken.trace) == ("theirs", None, None)
 
 
 @pytest.mark.parametrize("value", VALUES)

@@ -12,7 +12,7 @@ from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.ids import new_token
 from workfleet.model.outcome import GIVE_BACK
-from workfleet.ports.stores import TakeOver
+from workfleet.ports.jobs import TakeOver
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import ended, job, request
 

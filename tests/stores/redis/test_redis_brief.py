@@ -12,7 +12,7 @@ from msgspec import structs
 from tests.stores.redis.servers import Server
 from workfleet.model.jobs import Attempt, Claim, JobRecord, JobState, Keep, KeepRule
 from workfleet.model.outcome import Ended, Settlement
-from workfleet.ports.stores import TakeOver
+from workfleet.ports.jobs import TakeOver
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import (
     COMPLETED,
@@ -189,16 +189,36 @@ async def test_the_same_one_twice_in_a_call_is_one(store: RedisStore, server: Se
     ]
 
 
-async def test_one_that_another_has_taken_over_is_left_alone(store: RedisStore, clock: ManualClock) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_one_that_another_has_taken_over_is_left_alone(
+    store: RedisStore, other: RedisStore, clock: ManualClock, elsewhere: bool
+) -> None:
+    """Also where it was taken by another process, of which this one knows nothing."""
     await store.jobs.enqueue([*jobs("a b"), *jobs("c d", keep=NONE)])
     records = await claim(store, 4, lease_ms=100)
     await clock.advance(100)
-    taken = await store.jobs.take_over(TakeOver("reaper", "t2", 5_000, limit=3))
+    taker = other if elsewhere else store
+    taken = await taker.jobs.take_over(TakeOver("reaper", "t2", 5_000, limit=3))
     lost = {each.id for each in taken}
     assert len(lost) == 3
     applied = (await store.jobs.settle([ended(record) for record in records])).applied
     assert applied == [record.id not in lost for record in records]
     assert ids(await _there(store, "a b c")) == "a b c"
+    assert (await taker.jobs.settle([ended(record) for record in taken])).applied == [True] * 3
+
+
+@pytest.mark.parametrize("how", [COMPLETED, RAISED, FAILED])
+async def test_a_stale_claim_stays_stale_when_the_lease_of_the_next_one_is_over_too(
+    store: RedisStore, other: RedisStore, server: Server, clock: ManualClock, how: Ended
+) -> None:
+    await store.jobs.enqueue([job("a")])
+    (record,) = await claim(store, 1, lease_ms=100)
+    await clock.advance(100)
+    (taken,) = await other.jobs.take_over(TakeOver("reaper", "t2", 5_000))
+    server.ask("DEL", "shop:q:a:lock")
+    assert (await store.jobs.settle([ended(record, how)])).applied == [False]
+    assert await store.jobs.renew([record.claim], 1_000) == [False]
+    assert (await other.jobs.settle([ended(taken, how)])).applied == [True]
 
 
 @pytest.mark.parametrize("said", [{}, {"lifo": True}, {"priority": 1}, {"delay_ms": 5}, {"group": "g"}])

@@ -18,6 +18,7 @@ from workfleet.testing.contracts import (
     TestDelete,
     TestEnqueue,
     TestExclusive,
+    TestExpiredHolder,
     TestExpiry,
     TestGroupLimits,
     TestGroups,
@@ -46,6 +47,7 @@ from workfleet.testing.contracts import (
     TestUntilStarted,
     TestWaitForCancels,
     TestWaiting,
+    TestWhoStandsForAFollowUp,
     clock,
     store,
 )

@@ -10,7 +10,8 @@ from tests.stores.redis.conftest import Place
 from tests.stores.redis.servers import Server
 from workfleet.model.jobs import UNDECODABLE, JobState, UniqueRule
 from workfleet.model.outcome import GIVE_BACK, Ended
-from workfleet.ports.stores import PruneRule, Store, TakeOver
+from workfleet.ports.jobs import PruneRule, TakeOver
+from workfleet.ports.stores import Store
 from workfleet.testing.contracts import Leaks, ManualClock, clock, store  # noqa: F401 - fixtures
 from workfleet.testing.contracts.harness import COMPLETED, claim, ended, finish, ids, job, jobs, state, states, stored
 
@@ -38,6 +39,21 @@ async def test_a_job_is_put_between_two_of_its_priority_that_leave_no_room(store
     await store.jobs.enqueue([job("c", priority=1), job("d", priority=2)])
     await finish(store, [b], AT_ONCE)
     assert ids(await claim(store, 9)) == "a b c d"
+
+
+async def test_delayed_jobs_of_one_instant_are_first_in_first_out_for_bullmq_too(store: Store, server: Server) -> None:  # noqa: F811
+    """Its workers promote by the score, and those of one score by their ids."""
+    await store.jobs.enqueue([job(name, delay_ms=60_000) for name in "cab"])
+    assert server.ask("ZRANGE", "shop:q:delayed", 0, -1) == [b"c", b"a", b"b"]
+
+
+async def test_the_counter_of_priorities_begins_anew_when_none_waits(store: Store, server: Server) -> None:  # noqa: F811
+    """Else it would come round to where it began, after 2**32 jobs."""
+    await store.jobs.enqueue([job("a", priority=1), job("b", priority=2)])
+    await claim(store)
+    assert server.ask("EXISTS", "shop:q:pc") == 1
+    await claim(store)
+    assert server.ask("EXISTS", "shop:q:pc") == 0
 
 
 @pytest.mark.parametrize("at", [0, 1, 50, 150, 298, 299])

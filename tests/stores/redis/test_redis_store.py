@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.stores.redis import test_redis_jobs
 from tests.stores.redis.conftest import Place
 from workfleet.ports.stores import Store
+from workfleet.testing import contracts
 from workfleet.testing.contracts import (
     Leaks,
     TestCancelRunning,
     TestDefinitions,
+    TestDueSchedules,
     TestFires,
     TestFleet,
     TestKeys,
@@ -26,6 +29,11 @@ from workfleet.testing.contracts import (
     clock,
     store,
 )
+
+
+def test_no_part_of_the_contract_is_left_out() -> None:
+    parts = {name for name in contracts.__all__ if name.startswith("Test")}
+    assert parts == {name for name in (*globals(), *vars(test_redis_jobs)) if name.startswith("Test")}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.stores.redis.servers import Server, server_of
 from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.fleet import LockGrant
-from workfleet.ports.stores import Settled
+from workfleet.ports.jobs import Settled
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import ManualClock, claim, ended, finish, job, jobs, request, stored
 

@@ -13,7 +13,7 @@ from workfleet.clock import SystemClock
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import ClaimRequest, Want
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.redis.peers import QueuePeers
 from workfleet.stores.redis.store import RedisStore
 

@@ -31,6 +31,7 @@ def _add(book: Book, job: JobRecord, call: str | None, *, again: bool) -> Enqueu
     there = book.replaced.get(job.id)
     if there is not None:
         return Enqueued(there.record.id, created=False, replaced=not again and _same(there.replaced_call, call))
+    book.free_of_expired(job.unique_key)
     hold = book.holder(job.unique_key)
     if hold is None:
         _insert(book, job, call)

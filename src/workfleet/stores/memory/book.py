@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from workfleet.model.jobs import READY, JobState
+from workfleet.model.jobs import EXPIRED, READY, JobState
 from workfleet.ports.clock import Clock
 
 from ..wakes import Wakes, queue_topic
-from .entries import Entry, place, ready, state_now
+from .entries import Entry, never_starts, place, ready, state_now
 from .queue import WHOLE, Queue
 
 
@@ -72,6 +72,14 @@ class Book:
         """Who holds a unique key now."""
         hold = None if key is None else self.holds.get(key)
         return hold if hold is not None and (hold.until_ms is None or hold.until_ms > self.now()) else None
+
+    def free_of_expired(self, key: str | None) -> None:
+        """A holder of a unique key that will never start fails, unless it holds the key for a time."""
+        hold = None if key is None else self.holds.get(key)
+        entry = None if hold is None or hold.until_ms is not None else self.entries.get(hold.job_id)
+        if entry is not None and never_starts(entry.record, self.now()):
+            entry.record.outcome, entry.record.failure = EXPIRED.code, EXPIRED
+            self.end(entry, JobState.FAILED)
 
     def begun(self, key: str | None) -> list[Entry]:
         """The unfinished jobs of a unique key that were claimed."""

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import ClaimRequest, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, TakeOver, Want
 
 from ..wakes import queue_topic
 from .book import Book

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workfleet.model.jobs import CANCELLED_UNRUN, FINISHED, HISTORY_LIMIT, CancelAnswer, Claim, JobState
-from workfleet.model.outcome import Settlement
+from workfleet.model.outcome import Settlement, left_out, left_out_by, result_with
 
 from ..wakes import CANCELS, queue_topic
 from .adding import add
@@ -17,12 +17,14 @@ def held(book: Book, claim: Claim) -> Entry | None:
     return entry if entry is not None and entry.record.token == claim.token else None
 
 
-def settle(book: Book, settlement: Settlement) -> bool:
-    """Apply an outcome under its claim. The meaning is `JobStore.settle`'s."""
+def settle(book: Book, settlement: Settlement) -> tuple[bool, tuple[int, ...]]:
+    """Apply an outcome under its claim: whether it is, and `Settled.left_out`. The meaning is `JobStore.settle`'s."""
     entry, outcome = held(book, settlement.claim), settlement.outcome
     if entry is None:
         settled = book.entries.get(settlement.claim.job_id)
-        return settled is not None and settled.settled_token == settlement.claim.token
+        if settled is None or settled.settled_token != settlement.claim.token:
+            return False, ()
+        return True, left_out_by(outcome, settled.record.result)
     record = entry.record
     record.attempts_made, record.crashes = outcome.attempts_made, outcome.crashes
     record.deferrals, record.suspicions = outcome.deferrals, outcome.suspicions
@@ -34,8 +36,9 @@ def settle(book: Book, settlement: Settlement) -> bool:
         book.end(entry, outcome.state)
     else:
         book.put_back(entry, delay_ms=outcome.delay_ms if outcome.state is JobState.DELAYED else None)
-    add(book, outcome.follow_up, call=None)
-    return True
+    answers = add(book, outcome.follow_up, call=None)
+    record.result = result_with(outcome, [added.id for added in answers])
+    return True, left_out(answers)
 
 
 def cancel(book: Book, entry: Entry | None) -> CancelAnswer:
@@ -68,6 +71,7 @@ def retry(book: Book, entry: Entry | None) -> bool:
     if entry is None or entry.record.state is not JobState.FAILED:
         return False
     record = entry.record
+    book.free_of_expired(record.unique_key)
     hold = book.holder(record.unique_key)
     if hold is not None and hold.job_id != record.id:
         return False

@@ -50,6 +50,12 @@ def state_now(job: JobRecord, now_ms: int) -> JobState:
     return JobState.DELAYED if job.parked or job.due_ms > now_ms else ready(job)
 
 
+def never_starts(job: JobRecord, now_ms: int) -> bool:
+    """Whether a job that holds its unique key has expired, and nobody else will tell of its end."""
+    expired = job.expires_ms is not None and job.expires_ms <= now_ms
+    return expired and job.state not in (*FINISHED, JobState.ACTIVE) and job.schedule is None
+
+
 def place(entry: Entry) -> tuple[int, ...]:
     """The order in which ready jobs are claimed."""
     record = entry.record

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
 
 from ..matching import matches
 from ..wakes import CANCELS, queue_topic
@@ -31,8 +31,10 @@ class MemoryJobs:
         return claiming.claim(self._book, request)
 
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
-        applied = [ending.settle(self._book, settlement) for settlement in settlements]
-        return Settled(applied, [] if then is None else claiming.claim(self._book, then))
+        answers = [ending.settle(self._book, settlement) for settlement in settlements]
+        left_out = {place: out for place, (_, out) in enumerate(answers) if out}
+        claimed = [] if then is None else claiming.claim(self._book, then)
+        return Settled([applied for applied, _ in answers], claimed, left_out=left_out)
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         entries = [ending.held(self._book, claim) for claim in claims]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from workfleet.model.jobs import FINISHED, JobRecord, JobState, KeepRule
-from workfleet.ports.stores import PruneRule
+from workfleet.ports.jobs import PruneRule
 
 from .book import Book
 from .entries import Entry

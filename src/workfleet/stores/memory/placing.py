@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workfleet.model.jobs import READY
-from workfleet.ports.stores import Place
+from workfleet.ports.jobs import Place
 
 from .book import Book
 from .entries import Entry, place

@@ -14,7 +14,7 @@ def round_trip(book: Book, request: PulseRequest) -> int:
     """Enqueue the probe, claim, and settle what was claimed. Returns how many were settled."""
     adding.add(book, [request.probe], call=None)
     claimed = claiming.claim(book, request.claim)
-    return sum(ending.settle(book, Settlement(record.claim, request.done)) for record in claimed)
+    return sum(ending.settle(book, Settlement(record.claim, request.done))[0] for record in claimed)
 
 
 def stirring(book: Book, name: str, within_ms: int) -> bool:

@@ -14,6 +14,8 @@ from workfleet.model.policy import DEFAULT_BACKOFF, Backoff
 from .jobids import stored_id
 
 _LONGEST_MS = 2**53 - 1
+_LONGEST_TRACE = 512
+"""A W3C `traceparent` has 55 characters; later versions of it may add some. What is longer is none."""
 _PLAIN = JobRecord(id="", queue="", name="")
 _INHERITED, _AS_ALL = _PLAIN.run, _PLAIN.keep
 _encoder = msgspec.json.Encoder()
@@ -78,13 +80,15 @@ def overrides_from(opts: bytes) -> tuple[RunOverrides, bool, str | None]:
 
 
 def _trace(metadata: object) -> str | None:
-    """The `traceparent` of what BullMQ's telemetry has written. It may be in a form of the producer's own."""
+    """The `traceparent` of what BullMQ's telemetry has written. It may be broken, or in a form of the producer's own:
+    no job fails by that."""
     if not isinstance(metadata, str):
         return None
     try:
-        return _carrier.decode(metadata).traceparent
-    except msgspec.MsgspecError:
+        said = _carrier.decode(metadata).traceparent
+    except (msgspec.MsgspecError, RecursionError):
         return None
+    return None if said is None or len(said) > _LONGEST_TRACE else said
 
 
 def _deduplication(key: str, rule: UniqueRule) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator
 from typing import Any
 
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 
 from ..matching import matches
 from .asking import Asking
@@ -23,50 +22,66 @@ Place = tuple[int, str, str]
 
 async def find_jobs(asking: Asking, query: JobQuery, *, listing: Script, get: Script) -> list[JobRecord]:
     """The meaning is `JobStore.find`'s. A job that changes meanwhile is shown as it is when its page is read."""
-    wanted = query.offset + query.limit
-    order = await _ordered(_listed(asking, query, listing), wanted if _is_plain(query) else None)
+    wanted, found = query.offset + query.limit, list[JobRecord]()
+    for most in (wanted + _LISTED, None):
+        newest = _Newest(most, query.created_from_ms)
+        await _list(asking, query, listing, newest)
+        found = await _read(asking, query, newest.order(), get)
+        if len(found) >= wanted or not newest.left_out:
+            break  # else what is looked for is not among the newest
+    return found[query.offset : wanted]
+
+
+async def _read(asking: Asking, query: JobQuery, order: list[Place], get: Script) -> list[JobRecord]:
+    """As many as are asked for of those that match."""
     found: list[JobRecord] = []
     for at in range(0, len(order), _READ):
-        if len(found) >= wanted:
+        if len(found) >= query.offset + query.limit:
             break
         jobs = [(queue, stored_id(job_id)) for _, job_id, queue in order[at : at + _READ]]
         rows = await asking.ask(get, {"jobs": jobs})
         records = (record_of(row) for row in rows if row is not None)
         found += [record for record in records if matches(record, query)]
-    return found[query.offset : query.offset + query.limit]
+    return found
 
 
-def _is_plain(query: JobQuery) -> bool:
-    """Whether the listing alone says which jobs are meant, unless they change meanwhile."""
-    return query.housekeeping and query.name is query.tag is query.group is query.text is None
+class _Newest:
+    """The newest places: `most` of them at the least, or all."""
+
+    def __init__(self, most: int | None, since_ms: int | None) -> None:
+        self._found: set[Place] = set()
+        self._most = most
+        self.since_ms = since_ms
+        """What was created before is not wanted, or not any more."""
+        self.left_out = False
+
+    def add(self, page: set[Place]) -> None:
+        self._found |= page
+        if self._most is not None and len(self._found) > 2 * self._most:
+            newest = heapq.nlargest(self._most, self._found)
+            self._found, self.since_ms, self.left_out = set(newest), newest[-1][0], True
+
+    def order(self) -> list[Place]:
+        return sorted(self._found, reverse=True)
 
 
-async def _ordered(pages: AsyncIterator[set[Place]], most: int | None) -> list[Place]:
-    """All places, newest first; or some more than so many, which may have changed until they are read."""
-    found: set[Place] = set()
-    kept = None if most is None else most + _LISTED
-    async for page in pages:
-        found |= page
-        if kept is not None and len(found) > 4 * kept:
-            found = set(heapq.nlargest(kept, found))
-    return sorted(found, reverse=True)
-
-
-async def _listed(asking: Asking, query: JobQuery, listing: Script) -> AsyncIterator[set[Place]]:
+async def _list(asking: Asking, query: JobQuery, listing: Script, newest: _Newest) -> None:
     """Page by page the places of those that the listing alone does not rule out."""
     states = None if query.states is None else [state.value for state in query.states]
     asked: dict[str, Any] = {"queue": query.queue, "states": states, "most": _LISTED}
     since, before, after = query.created_from_ms, query.created_before_ms, query.after
     while True:
-        flat, ended = await asking.ask(listing, asked)
+        flat, ended = await asking.ask(listing, {**asked, "since": newest.since_ms})
         jobs = ((created, shown_id(job), queue.decode()) for queue, job, created in zip(*[iter(flat)] * 3, strict=True))
-        yield {
-            job
-            for job in jobs
-            if (since is None or job[0] >= since)
-            and (before is None or job[0] < before)
-            and (after is None or job[:2] < after)
-        }
+        newest.add(
+            {
+                job
+                for job in jobs
+                if (since is None or job[0] >= since)
+                and (before is None or job[0] < before)
+                and (after is None or job[:2] < after)
+            }
+        )
         if ended is None:
             return
         asked["from"] = [ended[0].decode(), *ended[1:]]

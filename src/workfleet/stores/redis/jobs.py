@@ -16,7 +16,7 @@ from workfleet.model.jobs import (
     JobState,
 )
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
 from .asking import Asking

@@ -20,7 +20,7 @@ from workfleet.model.jobs import (
     UniqueRule,
 )
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest
+from workfleet.ports.jobs import ClaimRequest
 
 from ..texts import clean
 from .bullmq import options_of, overrides_from
@@ -78,7 +78,7 @@ _rule = msgspec.json.Decoder(UniqueRule)
 _keep_rule = msgspec.json.Decoder(KeepRule)
 _failure = msgspec.json.Decoder(Failure)
 _attempt = msgspec.json.Decoder(Attempt)
-_Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, ValueError)
+_Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
 _MOST = 2**53
 """Scripts count exactly up to here."""
 
@@ -226,6 +226,9 @@ def record_of(row: Row) -> JobRecord:
         _complete(record, row[5])
     except _Unreadable as error:
         _mark(record, error)
+    if row[3] is None and row[4] is not None:
+        # Where it waits says when: BullMQ's programs add delayed jobs, and delay ours, without a word of ours.
+        record.due_ms = int(row[4])
     return record
 
 

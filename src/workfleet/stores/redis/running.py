@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workfleet.model.jobs import UNDECODABLE, Claim, Failure, JobRecord, JobState
-from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import ClaimRequest, Settled, TakeOver, Want
+from workfleet.model.outcome import Ended, Outcome, Settlement
+from workfleet.ports.jobs import ClaimRequest, Settled, TakeOver, Want
 
 from ..texts import clean_text
 from ..wakes import queue_topic
@@ -22,6 +22,7 @@ from .scripts import Script
 from .session import Session
 
 _HELD_LIMIT = 100_000
+_CANNOT = "it cannot complete: {} of its children have {}"
 
 
 class _Held(NamedTuple):
@@ -74,17 +75,19 @@ class Running:
             "claim": None if then is None else claim_of(then),
             "metrics": self._session.metrics_minutes,
         }
-        answers, rows, topics, now_ms, due_ms = await self._asking.ask(self._cycle, asked)
+        answers, rows, topics, now_ms, due_ms, barred, others = await self._asking.ask(self._cycle, asked)
         self._session.announce(topics)
         self._foreseen = None
         if then is not None and (then.total is None or len(rows) < then.total):
             self._session.hear(now_ms)
             self._foreseen = frozenset(want.queue for want in then.wants), due_ms or 0
         applied = [False] * len(settlements)
-        order = (place for of_queue in (*places.values(), rest) for place in of_queue)
+        order = [place for of_queue in (*places.values(), rest) for place in of_queue]
         for place, answer in zip(order, answers, strict=True):
             applied[place] = answer == 1
-        return Settled(applied, await self._taken(rows, then, now_ms))
+        held_back = {order[at - 1]: _held_back(pending, failed) for at, pending, failed in barred}
+        left_out = {order[at - 1]: tuple(each - 1 for each in out) for at, out in others}
+        return Settled(applied, await self._taken(rows, then, now_ms), held_back, left_out)
 
     def foreseen_due_ms(self, queues: Sequence[str]) -> int | None:
         """What the last claim, if it emptied its queues just now, said of `next_due_ms`: 0 for nothing. None: ask.
@@ -203,6 +206,14 @@ def done_of(settlement: Settlement, hint: str) -> dict[str, Any]:
     if outcome.follow_up:
         done["follow_up"] = [asked_of(job) for job in outcome.follow_up]
     return done
+
+
+def _held_back(pending: int, failed: int) -> Ended:
+    """What comes of a run whose job has children that have not finished, or have failed it. As in BullMQ, the first may
+    be tried again."""
+    if pending:
+        return Ended(kind="raised", failure=Failure("children", _CANNOT.format(pending, "not finished")))
+    return Ended(kind="failed", failure=Failure("children", _CANNOT.format(failed, "failed")))
 
 
 def claim_of(request: ClaimRequest) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class JobSchedulers:
                 continue
             try:
                 step = _step(row, now_ms, self._zone or _here())
-            except (ValueError, TypeError, msgspec.MsgspecError) as error:
+            except (ValueError, TypeError, msgspec.MsgspecError, RecursionError) as error:
                 job_id = row[1].decode(errors="backslashreplace")
                 refused[job_id] = f"the next run of its job scheduler cannot be computed: {error}"
                 continue

@@ -10,9 +10,9 @@ from workfleet.model.jobs import Enqueued, JobRecord, Keep, KeepRule
 
 from ..wakes import queue_topic
 from .ending import blocked
-from .keys_of_jobs import Newcomer, hold_key, holder_of, key_until, replace_holder
+from .keys_of_jobs import Newcomer, free_of_expired, hold_key, holder_of, key_until, replace_holder
 from .lane import Row, Step
-from .records import AS_ALL, UNTIL_FINISHED, spec_of
+from .records import AS_ALL, UNTIL_FINISHED, expires_ms, spec_of
 
 _INTO_JOB = """
 INSERT OR IGNORE INTO wf_job
@@ -32,6 +32,8 @@ def add_jobs(step: Step, app: str, jobs: Sequence[JobRecord], *, call: str | Non
         return []
     step.topics.update(queue_topic(job.queue) for job in jobs)
     if not _one_by_one(step, app, jobs):
+        if keys := [job.unique_key for job in jobs if job.unique_key is not None]:
+            free_of_expired(step, app, keys)
         return _add_together(step, app, jobs, call, set())
     known: set[str] = set()
     return [answer for job in jobs for answer in _add_one(step, app, job, call, known)]
@@ -79,7 +81,7 @@ def _rule(rule: KeepRule | None) -> str:
 def _one_by_one(step: Step, app: str, jobs: Sequence[JobRecord]) -> bool:
     """Whether jobs are to be judged singly: their keys are held, or hold, by more than an index says."""
     keyed = [job for job in jobs if job.unique_key is not None]
-    if keyed and any(job.unique != UNTIL_FINISHED for job in keyed):
+    if keyed and any(job.unique != UNTIL_FINISHED or _is_expired(step, job) for job in keyed):
         return True
     if keyed and step.row("SELECT 1 FROM wf_hold WHERE app = ? LIMIT 1", app):
         return True
@@ -88,6 +90,11 @@ def _one_by_one(step: Step, app: str, jobs: Sequence[JobRecord]) -> bool:
     ids = msgspec.json.encode([job.id for job in jobs]).decode()
     said = "SELECT 1 FROM wf_replaced WHERE app = ? AND id IN (SELECT value FROM json_each(?)) LIMIT 1"
     return step.row(said, app, ids) is not None
+
+
+def _is_expired(step: Step, job: JobRecord) -> bool:
+    end_ms = expires_ms(job, step.now)
+    return end_ms is not None and end_ms <= step.now
 
 
 def _add_one(step: Step, app: str, job: JobRecord, call: str | None, known: set[str]) -> list[Enqueued]:
@@ -109,7 +116,10 @@ def _judged(step: Step, app: str, job: JobRecord, call: str | None, known: set[s
     if row is not None:
         same = call is not None and row[1] == call
         return Enqueued(row[0], created=False, replaced=same and job.id not in known)
-    holder = None if job.unique_key is None else holder_of(step, app, job.unique_key)
+    if job.unique_key is None:
+        return None
+    free_of_expired(step, app, [job.unique_key])
+    holder = holder_of(step, app, job.unique_key)
     if holder is None:
         return None
     newcomer = Newcomer(job, call, due_ms(step, job))

@@ -13,6 +13,7 @@ import secrets
 import socket
 import stat
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -57,6 +58,9 @@ class Bell:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._own = f"{secrets.token_hex(8)}.sock"
         self._given_up = False
+        self._ringing = threading.Lock()
+        """What has a mouth is in the writer's thread; closing it is in the loop."""
+        self._closed = False
 
     def listen(self, heard: Callable[[Ring], None]) -> None:
         """Call `heard` in this event loop for every message to our app, from now on. Once is enough."""
@@ -89,14 +93,17 @@ class Bell:
         message = msgspec.json.encode(Ring(self._app, tuple(topics)))
         if len(message) > _MESSAGE_LIMIT:
             message = msgspec.json.encode(Ring(self._app, None))
-        if self._mouth is None:
-            self._mouth = socket.socket(_FAMILY, socket.SOCK_DGRAM)
-            self._mouth.setblocking(False)
-        for name in names:
-            _send(self._mouth, message, self._folder / name)
+        with self._ringing:
+            if self._closed:
+                return
+            if self._mouth is None:
+                self._mouth = socket.socket(_FAMILY, socket.SOCK_DGRAM)
+                self._mouth.setblocking(False)
+            for name in names:
+                _send(self._mouth, message, self._folder / name)
 
     def close(self) -> None:
-        """Stop listening. To be called in the loop that listens, after the last `ring`."""
+        """Stop listening. To be called in the loop that listens; nobody is rung any more."""
         if self._ear is not None:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_reader(self._ear.fileno())
@@ -104,9 +111,11 @@ class Bell:
             (self._folder / self._own).unlink(missing_ok=True)
             self._ear = None
             self._remove_folder()
-        if self._mouth is not None:
-            self._mouth.close()
-            self._mouth = None
+        with self._ringing:
+            self._closed = True
+            if self._mouth is not None:
+                self._mouth.close()
+                self._mouth = None
         self._given_up = True
 
     def _bound(self, family: int) -> socket.socket | None:

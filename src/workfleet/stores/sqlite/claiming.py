@@ -9,7 +9,7 @@ from operator import itemgetter
 import msgspec
 
 from workfleet.model.jobs import UNDECODABLE, Claim, JobRecord
-from workfleet.ports.stores import ClaimRequest, TakeOver
+from workfleet.ports.jobs import ClaimRequest, TakeOver
 
 from .adding import queue_number
 from .ending import ended

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from workfleet.model.jobs import UNDECODABLE, JobState
-from workfleet.ports.stores import PruneRule
+from workfleet.ports.jobs import PruneRule
 
 from .ending import release_key
 from .lane import Step

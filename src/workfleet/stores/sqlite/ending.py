@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from workfleet.model.jobs import Failure
+
 from ..wakes import queue_topic
 from .lane import Step
 from .limiting import limits_concurrency, limits_of
+from .records import json_of
 
 _PARKED = """
 SELECT j.seq, q.name FROM wf_job j INDEXED BY wf_job_parked JOIN wf_queue q ON q.queue = j.queue
@@ -14,6 +17,14 @@ WHERE j.parked = 1 AND j.app = ?1 AND j.unique_key = ?2 AND NOT EXISTS (
     AND o.started_ms IS NOT NULL)
 ORDER BY j.seq LIMIT 1
 """
+_END = """
+UPDATE wf_job SET state = 6, parked = 0, finished_ms = ?, settled = coalesce(settled, 0) WHERE seq = ?
+"""
+"""As if a claim that nobody had settled it, so that its next run adds to what this leaves behind."""
+_ENDED = """
+INSERT INTO wf_run (seq, outcome, failure, attempts) VALUES (?1, ?2, ?3, 0)
+ON CONFLICT (seq) DO UPDATE SET outcome = ?2, failure = ?3
+"""
 
 
 def ended(step: Step, app: str, seq: int) -> None:
@@ -21,6 +32,14 @@ def ended(step: Step, app: str, seq: int) -> None:
     row = step.row("SELECT unique_key FROM wf_job WHERE seq = ?", seq)
     if row is not None and row[0] is not None:
         release_key(step, app, row[0])
+
+
+def end_unrun(step: Step, app: str, seq: int, key: str | None, failure: Failure) -> None:
+    """A job that nobody runs fails; its outcome is the failure's code."""
+    step.change(_END, step.now, seq)
+    step.change(_ENDED, seq, failure.code, json_of(failure))
+    if key is not None:
+        release_key(step, app, key)
 
 
 def release_key(step: Step, app: str, key: str) -> None:

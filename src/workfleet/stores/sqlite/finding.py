@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 
 from ..texts import clean_text
 from .lane import Step

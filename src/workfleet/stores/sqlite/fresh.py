@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from workfleet.model.jobs import JobRecord, JobState
-from workfleet.ports.stores import ClaimRequest
+from workfleet.ports.jobs import ClaimRequest
 
 from .lane import Step
 from .records import say, spec_from

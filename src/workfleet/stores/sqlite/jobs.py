@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from workfleet.model.jobs import CancelAnswer, Children, Claim, Enqueued, JobCounts, JobRecord, JobState
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Place, PruneRule, Settled, TakeOver
 
 from ..wakes import CANCELS, queue_topic
 from .adding import add_jobs
@@ -53,12 +53,12 @@ class SqliteJobs:
         queues = () if then is None else tuple(want.queue for want in then.wants)
 
         def operation(step: Step) -> tuple[Settled, _Foreseen | None]:
-            applied = settle_jobs(step, self._app, settlements)
+            applied, left_out = settle_jobs(step, self._app, settlements)
             claimed = [] if then is None else claim_jobs(step, self._app, then)
             ahead = None
             if then is not None and (then.total is None or len(claimed) < then.total):
                 ahead = _Foreseen(number, frozenset(queues), next_due(step, self._app, queues))
-            return Settled(applied, claimed), ahead
+            return Settled(applied, claimed, left_out=left_out), ahead
 
         self._lanes.look(map(queue_topic, queues))
         number = self._lanes.writes + 1

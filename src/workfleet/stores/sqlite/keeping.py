@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from workfleet.model.jobs import CANCELLED_UNRUN, CancelAnswer, Claim
 
 from ..wakes import CANCELS, queue_topic
-from .ending import blocked, release_key
-from .keys_of_jobs import EXCLUSIVE, WINDOW, holder_of
-from .lane import Row, Step
-from .records import json_of
+from .ending import blocked, end_unrun
+from .keys_of_jobs import EXCLUSIVE, WINDOW, free_of_expired, holder_of
+from .lane import Step
 
 _FOUND = """
 SELECT j.seq, q.name, j.state, j.unique_key, j.key_until
@@ -30,14 +29,6 @@ SELECT j.app, j.unique_key, j.id, ?2 + coalesce(json_extract(CAST(b.spec AS TEXT
 FROM wf_job j JOIN wf_body b ON b.seq = j.seq WHERE j.seq = ?1 AND json_valid(CAST(b.spec AS TEXT))
 """
 _PROMOTE = "UPDATE wf_job SET state = priority > 0, due_ms = ? WHERE seq = ? AND state = 2 AND parked = 0"
-_CANCEL = """
-UPDATE wf_job SET state = 6, parked = 0, finished_ms = ?, settled = coalesce(settled, 0) WHERE seq = ?
-"""
-"""As if a claim that nobody had settled it, so that its next run adds to what this leaves behind."""
-_CANCELLED = """
-INSERT INTO wf_run (seq, outcome, failure, attempts) VALUES (?1, 'cancelled', ?2, 0)
-ON CONFLICT (seq) DO UPDATE SET outcome = 'cancelled', failure = ?2
-"""
 
 
 def retry_jobs(step: Step, app: str, ids: Sequence[str]) -> list[bool]:
@@ -70,8 +61,10 @@ def _retry(step: Step, app: str, job_id: str) -> bool:
     if row is None or row[2] != 6:
         return False
     seq, queue, _, key, until = row
-    if key is not None and holder_of(step, app, key) not in (None, job_id):
-        return False
+    if key is not None:
+        free_of_expired(step, app, [key])
+        if holder_of(step, app, key) not in (None, job_id):
+            return False
     parked = bool(key is not None and until & EXCLUSIVE and blocked(step, app, key))
     step.change(_RETRY, int(parked), step.now, seq)
     if key is not None and until & WINDOW:
@@ -101,13 +94,5 @@ def _cancel(step: Step, app: str, job_id: str) -> CancelAnswer:
         step.change("UPDATE wf_job SET cancel_asked = 1 WHERE seq = ?", row[0])
         step.topics.add(CANCELS)
         return "asked"
-    _end_unrun(step, app, row)
+    end_unrun(step, app, row[0], row[3], CANCELLED_UNRUN)
     return "cancelled"
-
-
-def _end_unrun(step: Step, app: str, row: Row) -> None:
-    seq, key = row[0], row[3]
-    step.change(_CANCEL, step.now, seq)
-    step.change(_CANCELLED, seq, json_of(CANCELLED_UNRUN))
-    if key is not None:
-        release_key(step, app, key)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workfleet.model.jobs import JobRecord, UniqueRule
+import msgspec
 
+from workfleet.model.jobs import EXPIRED, JobRecord, UniqueRule
+
+from .ending import end_unrun
 from .lane import Step
 from .records import spec_again
 
@@ -15,6 +19,15 @@ WINDOW, EXCLUSIVE = 2, 4
 _HOLDER = """
 SELECT id FROM wf_job INDEXED BY wf_job_unique WHERE app = ? AND unique_key = ? AND unique_key IS NOT NULL
   AND state < 5 AND (key_until & 3 = 0 OR (key_until & 3 = 1 AND started_ms IS NULL))
+"""
+_EXPIRED = """
+SELECT j.seq, j.unique_key FROM json_each(?2) k
+  CROSS JOIN wf_job j INDEXED BY wf_job_unique ON j.app = ?1 AND j.unique_key = k.value
+  CROSS JOIN wf_body b ON b.seq = j.seq
+WHERE j.unique_key IS NOT NULL AND j.state < 5
+  AND (j.key_until & 3 = 0 OR (j.key_until & 3 = 1 AND j.started_ms IS NULL)) AND j.state != 3
+  AND iif(json_valid(CAST(b.spec AS TEXT)), json_extract(CAST(b.spec AS TEXT), '$.expires_ms') <= ?3
+    AND json_extract(CAST(b.spec AS TEXT), '$.schedule') IS NULL, 0)
 """
 _HOLD = """
 INSERT INTO wf_hold (app, unique_key, id, expires_ms) VALUES (?, ?, ?, ?)
@@ -42,6 +55,12 @@ def holder_of(step: Step, app: str, key: str) -> str | None:
     held = "SELECT id FROM wf_hold WHERE app = ? AND unique_key = ? AND expires_ms > ?"
     row = step.row(held, app, key, step.now) or step.row(_HOLDER, app, key)
     return None if row is None else row[0]
+
+
+def free_of_expired(step: Step, app: str, keys: Sequence[str]) -> None:
+    """Holders of these unique keys that will never start fail. The rule is `UniqueRule`'s."""
+    for seq, key in step.rows(_EXPIRED, app, msgspec.json.encode(keys).decode(), step.now):
+        end_unrun(step, app, seq, key, EXPIRED)
 
 
 def hold_key(step: Step, app: str, job: JobRecord) -> None:

@@ -143,10 +143,16 @@ class Lane:
 
     async def close(self) -> None:
         """Finish what waits, and end the thread."""
-        if not self._closed:
-            self._closed = True
-            self._calls.put(None)
+        if self.end():
             await asyncio.to_thread(self._thread.join)
+
+    def end(self) -> bool:
+        """The same, without waiting for it. False: it was told so before."""
+        if self._closed:
+            return False
+        self._closed = True
+        self._calls.put(None)
+        return True
 
     def _work(self) -> None:
         while (batch := self._next_batch()) is not None:

@@ -60,12 +60,15 @@ class Lanes:
         return await self.wakes.wait(topics, timeout_ms)
 
     async def close(self) -> None:
-        """Finish what was begun, and let go of the file."""
+        """Finish what was begun, and let go of the file. Cancelled, it lets go all the same, without waiting for it."""
         self._patience.end()
-        if self._reader is not None:
-            await self._reader.close()
-        await self._writer.close()
-        self._bell.close()
+        try:
+            if self._reader is not None:
+                await self._reader.close()
+            await self._writer.close()
+        finally:
+            self._writer.end()
+            self._bell.close()
 
     def _connect(self) -> Database:
         database = connect(self._path, create=self._create, patience=self._patience)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workfleet.ports.stores import Place
+from workfleet.ports.jobs import Place
 
 from .lane import Step
 from .limiting import limits_of, rate_allows_ms

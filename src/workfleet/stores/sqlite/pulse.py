@@ -18,7 +18,7 @@ def take_pulse(step: Step, app: str, request: PulseRequest) -> tuple[Pulse, list
     """The answer, and the queues that have something to claim."""
     add_jobs(step, app, [request.probe], call=None)
     claimed = claim_jobs(step, app, request.claim)
-    settled = settle_jobs(step, app, [Settlement(record.claim, request.done) for record in claimed])
+    settled, _ = settle_jobs(step, app, [Settlement(record.claim, request.done) for record in claimed])
     worker = None if request.worker is None else beat(step, app, request.worker, request)
     stirring = stirring_queues(step, app, request.queues, request.within_ms)
     return Pulse(sum(settled), schedules_revision(step, app), worker), stirring

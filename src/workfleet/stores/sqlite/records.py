@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from workfleet.model.jobs import UNDECODABLE, Attempt, Failure, JobRecord, Keep, RunOverrides, UniqueRule
-from workfleet.ports.stores import ClaimRequest
+from workfleet.ports.jobs import ClaimRequest
 
 from ..texts import clean
 from .lane import Row
@@ -80,7 +80,7 @@ def spec_again(stored: bytes | None, job: JobRecord, *, now_ms: int, delay_ms: i
     return _said(structs.replace(new, **kept))
 
 
-def _expires_ms(job: JobRecord, now_ms: int) -> int | None:
+def expires_ms(job: JobRecord, now_ms: int) -> int | None:
     """The instant from which a job is not started any more."""
     after = None if job.expires_after_ms is None else now_ms + job.expires_after_ms
     return min((end for end in (job.expires_ms, after) if end is not None), default=None)
@@ -114,7 +114,7 @@ def spec_of(job: JobRecord, now_ms: int) -> bytes | None:
         delay_ms=job.delay_ms,
         unique=None if job.unique == UNTIL_FINISHED else job.unique,
         expires_after_ms=job.expires_after_ms,
-        expires_ms=_expires_ms(job, now_ms),
+        expires_ms=expires_ms(job, now_ms),
         keep=None if job.keep == AS_ALL else job.keep,
         trace=job.trace,
         schedule=job.schedule,

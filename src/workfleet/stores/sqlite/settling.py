@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workfleet.model.jobs import FINISHED, HISTORY_LIMIT, Claim, JobState
-from workfleet.model.outcome import Outcome, Settlement
+from workfleet.model.outcome import Outcome, Settlement, left_out, left_out_by, result_with
 
 from ..texts import clean_text
 from ..wakes import queue_topic
@@ -50,14 +50,19 @@ ON CONFLICT (seq) DO UPDATE SET progress = coalesce(excluded.progress, progress)
 """
 
 
-def settle_jobs(step: Step, app: str, settlements: Sequence[Settlement]) -> list[bool]:
-    """Apply outcomes under their claims. The meaning is `JobStore.settle`'s."""
+LeftOut = dict[int, tuple[int, ...]]
+"""As `Settled.left_out`."""
+
+
+def settle_jobs(step: Step, app: str, settlements: Sequence[Settlement]) -> tuple[list[bool], LeftOut]:
+    """Apply outcomes under their claims: which are, and what was left out. The meaning is `JobStore.settle`'s."""
     numbers = {token: _number(step, app, token) for token in {s.claim.token for s in settlements}}
     limited = limited_queues(step, app)
     if not limited and _settle_alike(step, settlements, numbers):
-        return [True] * len(settlements)
+        return [True] * len(settlements), {}
     first_runs: list[Row] = []
     applied: list[bool] = []
+    others: LeftOut = {}
     for settlement in settlements:
         claim, outcome = settlement.claim, settlement.outcome
         number, place = numbers[claim.token], _place(step, app, claim.job_id)
@@ -75,13 +80,29 @@ def settle_jobs(step: Step, app: str, settlements: Sequence[Settlement]) -> list
                 ended(step, app, seq)
             if limited and outcome.state in FINISHED:
                 _wake_limited(step, seq, limited)
-            add_jobs(step, app, outcome.follow_up, call=None)
+            if outcome.follow_up:
+                step.insert(_INTO_RUN, first_runs)
+                first_runs.clear()
+                others[len(applied) - 1] = _follow_up(step, app, seq, outcome)
         else:
             # A repeat of the call that settled it, if this very claim did so last.
             again = _place(step, app, claim.job_id)
-            applied.append(again is not None and again[1] == number)
+            repeated = again is not None and again[1] == number
+            applied.append(repeated)
+            if again is not None and repeated and outcome.follow_up:
+                row = step.row("SELECT result FROM wf_run WHERE seq = ?", again[0])
+                others[len(applied) - 1] = left_out_by(outcome, row[0] if row else None)
     step.insert(_INTO_RUN, first_runs)
-    return applied
+    return applied, {place: out for place, out in others.items() if out}
+
+
+def _follow_up(step: Step, app: str, seq: int, outcome: Outcome) -> tuple[int, ...]:
+    """Add what a run made, and let its result name who stands for it. Returns what was left out."""
+    answers = add_jobs(step, app, outcome.follow_up, call=None)
+    result = result_with(outcome, [added.id for added in answers])
+    if result != outcome.result:
+        step.change("UPDATE wf_run SET result = ? WHERE seq = ?", result, seq)
+    return left_out(answers)
 
 
 def report_run(

@@ -21,7 +21,7 @@ from __future__ import annotations
 import pytest
 
 _MODULES = """
-cancelling claim enqueue exclusive groups handing harness histories keeping keys ledger listing locks machine
+cancelling claim enqueue exclusive groups handing harness histories keeping keys lapsed ledger listing locks machine
 operating overlap placing pulse queues rates reading repeats replacing retention schedules settle shares takeover unique
 waiting whole
 """
@@ -36,6 +36,7 @@ from .handing import TestDueSchedules
 from .harness import Leaks, ManualClock, Opener, clock, leaks, store
 from .keeping import TestPrune, TestRetry
 from .keys import TestKeys
+from .lapsed import TestExpiredHolder, TestWhoStandsForAFollowUp
 from .ledger import TestLedger
 from .listing import TestListing
 from .locks import TestLocks
@@ -72,6 +73,7 @@ __all__ = [
     "TestDueSchedules",
     "TestEnqueue",
     "TestExclusive",
+    "TestExpiredHolder",
     "TestExpiry",
     "TestFires",
     "TestFleet",
@@ -111,6 +113,7 @@ __all__ = [
     "TestWaitForCancels",
     "TestWaiting",
     "TestWaits",
+    "TestWhoStandsForAFollowUp",
     "clock",
     "leaks",
     "store",

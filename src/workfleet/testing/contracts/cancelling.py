@@ -8,7 +8,8 @@ import pytest
 
 from workfleet.model.jobs import CANCELLED_UNRUN, Claim, JobState
 from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import JobQuery, Store, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import COMPLETED, FAILED, RAISED, ManualClock, claim, finish, ids, job, jobs, request, states, stored
 

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from workfleet.model.jobs import Claim, JobState
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, claim, ended, ids, job, jobs, request, stored
 

@@ -9,7 +9,8 @@ import pytest
 
 from workfleet.model.jobs import MAX_PRIORITY, Enqueued, JobRecord, JobState, Keep, KeepRule, RunOverrides, UniqueRule
 from workfleet.model.policy import Backoff
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, claim, ended, ids, job, jobs, stored
 

@@ -9,7 +9,8 @@ import pytest
 
 from workfleet.model.jobs import Enqueued, JobRecord, JobState, UniqueRule
 from workfleet.model.outcome import GIVE_BACK, Ended
-from workfleet.ports.stores import JobQuery, Store, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import (
     CRASHED,

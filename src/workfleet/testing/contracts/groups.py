@@ -70,6 +70,13 @@ class TestGroups:
         assert await one_by_one(store, 8) == "a1 a2 a3 b1 b2 b3 a4 a5"
         assert ids(await claim(store)) == "b4"
 
+    async def test_a_larger_claim_gives_only_the_rest_of_a_turn(self, store: Store) -> None:
+        await store.queues.set_limits({"q": QueueLimits(group=GroupLimits(weight=3))})
+        await add(store, a=5, b=5)
+        assert ids(await claim(store)) == "a1"
+        assert ids(await claim(store, 4)) == "a2 a3 b1 b2"
+        assert ids(await claim(store, 3)) == "b3 a4 a5"
+
     async def test_a_turn_ends_where_nothing_is_ready(self, store: Store) -> None:
         await store.queues.set_limits({"q": QueueLimits(group=GroupLimits(weight=3))})
         await add(store, a=1, b=2)

@@ -17,8 +17,9 @@ from workfleet.model.jobs import FINISHED, READY, Failure, JobCounts, JobRecord,
 from workfleet.model.outcome import Ended, Outcome, RunPolicy, Settlement, decide
 from workfleet.model.policy import Backoff
 from workfleet.ports.clock import Clock
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
 from workfleet.ports.pulse import Pulse, PulseRequest
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.stores import Store
 
 _tokens = itertools.count(1)
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from workfleet.errors import UsageError
 from workfleet.model.jobs import Failure, JobRecord, JobState, Keep, KeepRule, RunOverrides, UniqueRule
 from workfleet.model.outcome import GIVE_BACK, Ended
-from workfleet.ports.stores import ClaimRequest, JobQuery, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
 
 from .harness import COMPLETED, CRASHED, FAILED, RAISED
 
@@ -45,6 +45,7 @@ _FLAVOURS: list[dict[str, Any]] = [
     {},
     {"payload": b'"Text"', "tags": ("t", "u"), "name": "other"},
     {"expires_after_ms": 700, "metadata": {"m": "1"}},
+    {"expires_ms": 1},
     {"keep": Keep(completed=KeepRule(count=1)), "run": RunOverrides(attempts=7, timeout_ms=None)},
     {"keep": Keep(failed=KeepRule(age_ms=100)), "payload": b"1"},
     {"keep": Keep(KeepRule(), KeepRule(500, 1)), "housekeeping": True, "tags": ("t",)},
@@ -62,11 +63,12 @@ ENDS = [
     Ended(kind="unknown_job", failure=Failure("unknown_job", "no handler")),
     structs.replace(COMPLETED, follow_up=(JobRecord(id="f1", queue="r", name="next"),)),
     structs.replace(COMPLETED, follow_up=(JobRecord(id="f2", queue="q", name="next", group="b", delay_ms=100),)),
+    structs.replace(COMPLETED, follow_up=(JobRecord(id="f3", queue="r", name="next", unique_key="k"),)),
 ]
 
 QUEUES, GROUPS, WORKERS = st.sampled_from("qqr"), st.sampled_from(["", "a", "b"]), st.sampled_from(["w1", "w2", "w3"])
 STATES, LEASES = st.sampled_from(list(JobState)), st.sampled_from([30_000, 100, 1_000])
-SOME_IDS = st.lists(st.sampled_from([*IDS, "f1", "f2", "nobody"]), max_size=4)
+SOME_IDS = st.lists(st.sampled_from([*IDS, "f1", "f2", "f3", "nobody"]), max_size=4)
 PICKS = st.lists(st.integers(0, 20), min_size=1, max_size=3)
 
 

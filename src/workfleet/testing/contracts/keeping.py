@@ -6,7 +6,8 @@ import pytest
 
 from workfleet.model.jobs import JobState
 from workfleet.model.outcome import Ended
-from workfleet.ports.stores import JobQuery, PruneRule, Store
+from workfleet.ports.jobs import JobQuery, PruneRule
+from workfleet.ports.stores import Store
 
 from .harness import COMPLETED, FAILED, ManualClock, claim, ended, ids, job, jobs, stored
 

@@ -9,7 +9,8 @@ import pytest
 
 from workfleet.model.jobs import Failure, JobState
 from workfleet.model.outcome import Ended
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, claim, finish, ids, job, jobs
 

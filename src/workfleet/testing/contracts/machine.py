@@ -25,7 +25,8 @@ from workfleet.model.jobs import Claim, JobRecord, JobState
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.outcome import Ended
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import ClaimRequest, JobQuery, PruneRule, Settled, Store, TakeOver
+from workfleet.ports.jobs import ClaimRequest, JobQuery, PruneRule, Settled, TakeOver
+from workfleet.ports.stores import Store
 from workfleet.stores.memory.store import MemoryStore
 
 from . import histories as hs  # first: it says what to install where hypothesis is missing

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from workfleet.model.jobs import JobCounts, JobState
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .harness import FAILED, RAISED, ManualClock, claim, finish, ids, job, jobs, state, states, stored
 

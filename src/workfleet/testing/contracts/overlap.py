@@ -10,7 +10,8 @@ import pytest
 from workfleet.model.jobs import CANCELLED_UNRUN, UniqueRule
 from workfleet.model.outcome import GIVE_BACK
 from workfleet.model.schedules import NOTES_LIMIT, Fire, Fired, SlotNote
-from workfleet.ports.stores import JobQuery, Store, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import CRASHED, FAILED, RAISED, ManualClock, claim, ended, finish, ids, job, state, states, stored
 from .schedules import NEXT, SLOT, fire, only, schedule

@@ -6,7 +6,8 @@ import pytest
 
 from workfleet.model.jobs import UniqueRule
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
-from workfleet.ports.stores import Place, Store
+from workfleet.ports.jobs import Place
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, claim, ended, job, jobs
 

@@ -9,7 +9,8 @@ import pytest
 
 from workfleet.model.fleet import WorkerRecord
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .exclusive import alone
 from .harness import ManualClock, Opener, claim, ended, ids, job, jobs, pulse, request, stored

@@ -8,7 +8,8 @@ import pytest
 
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.outcome import GIVE_BACK, Ended
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, Opener, claim, finish, ids, job, jobs, request
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workfleet.model.jobs import Children, JobCounts, JobState
-from workfleet.ports.stores import JobQuery, PruneRule, Store
+from workfleet.ports.jobs import JobQuery, PruneRule
+from workfleet.ports.stores import Store
 
 from .harness import FAILED, RAISED, ManualClock, claim, ended, ids, job, jobs, request
 

@@ -12,7 +12,8 @@ from msgspec import structs
 from workfleet.model.jobs import JobState, UniqueRule
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.outcome import GIVE_BACK
-from workfleet.ports.stores import JobQuery, PruneRule, Store, TakeOver
+from workfleet.ports.jobs import JobQuery, PruneRule, TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import COMPLETED, CRASHED, FAILED, RAISED, ManualClock, claim, ended, finish, ids, job, jobs, request
 
@@ -98,7 +99,7 @@ class TestRepeats:
         assert [ids(records) for records in given] == ["a b"] * 5
         done = ended(given[0][0], structs.replace(COMPLETED, follow_up=(job("child"),)))
         settled = await asyncio.gather(*(store.jobs.settle([done]) for _ in range(5)))
-        assert [answer.applied for answer in settled] == [[True]] * 5
+        assert [(answer.applied, answer.left_out) for answer in settled] == [([True], {})] * 5
         assert len(await store.jobs.find(JobQuery(name="work"))) == 5
 
 

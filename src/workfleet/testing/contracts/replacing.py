@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from workfleet.model.jobs import Enqueued, Keep, KeepRule, RunOverrides, UniqueRule
+from workfleet.ports.jobs import JobQuery
 from workfleet.ports.stores import Store
 
 from .harness import RAISED, ManualClock, claim, finish, ids, job, state, stored
@@ -66,6 +67,17 @@ class TestReplace:
         plain = structs.replace(before, payload=b"2", run=RunOverrides(), keep=Keep(), tags=(), metadata={})
         plain = structs.replace(plain, expires_after_ms=None, expires_ms=None, trace=None, slot_ms=None, schedule=None)
         assert await stored(store, "a") == plain
+
+    async def test_it_is_found_and_kept_as_the_newcomer_says(self, store: Store, clock: ManualClock) -> None:
+        await add(store, keyed("a", tags=("old",), keep=Keep(completed=KeepRule(age_ms=100))))
+        await add(store, keyed("b", REPLACE, tags=("new",), keep=Keep(completed=KeepRule(age_ms=500))))
+        assert ids(await store.jobs.find(JobQuery(tag="old"))) == ""
+        assert ids(await store.jobs.find(JobQuery(tag="new"))) == "a"
+        await finish(store, await claim(store))
+        await clock.advance(500)
+        assert await store.jobs.prune([]) == 0
+        await clock.advance(1)
+        assert await store.jobs.prune([]) == 1
 
     async def test_a_delayed_one_stays_due_when_it_was(self, store: Store, clock: ManualClock) -> None:
         now = await store.now_ms()

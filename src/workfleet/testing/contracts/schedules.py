@@ -12,7 +12,8 @@ from msgspec import structs
 from workfleet.model.jobs import JobState
 from workfleet.model.schedules import Fire, Fired, ScheduleRecord
 from workfleet.model.timing import Every
-from workfleet.ports.stores import PruneRule, Store
+from workfleet.ports.jobs import PruneRule
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, claim, ended, ids, job, stored
 

@@ -7,7 +7,8 @@ from msgspec import structs
 
 from workfleet.model.jobs import HISTORY_LIMIT, Claim, Failure, JobState
 from workfleet.model.outcome import GIVE_BACK, Ended, Settlement
-from workfleet.ports.stores import JobQuery, Store, TakeOver
+from workfleet.ports.jobs import JobQuery, TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import (
     COMPLETED,
@@ -196,6 +197,7 @@ class TestSettle:
             [ended(record, structs.replace(COMPLETED, follow_up=follow_up))], request(5, q=5, other=5)
         )
         assert ids(settled.claimed) == "x"
+        assert settled.left_out == {0: (2,)}, "its id is there"
         assert [(await stored(store, name)).state.value for name in ("a", "x", "y")] == [
             "completed",
             "active",

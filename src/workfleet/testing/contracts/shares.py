@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workfleet.model.limits import QueueLimits
-from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.ports.jobs import ClaimRequest, Want
+from workfleet.ports.stores import Store
 
 from .harness import ids, job
 

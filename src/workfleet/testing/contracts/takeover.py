@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 
 from .harness import CRASHED, ManualClock, claim, ended, ids, jobs, stored
 

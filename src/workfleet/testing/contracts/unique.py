@@ -10,7 +10,8 @@ from msgspec import structs
 
 from workfleet.model.jobs import Enqueued, JobRecord, JobState, UniqueRule
 from workfleet.model.outcome import GIVE_BACK, Ended
-from workfleet.ports.stores import JobQuery, PruneRule, Store
+from workfleet.ports.jobs import JobQuery, PruneRule
+from workfleet.ports.stores import Store
 
 from .harness import FAILED, ManualClock, claim, finish, ids, job, states
 

@@ -8,7 +8,8 @@ from msgspec import structs
 from workfleet.model.fleet import ChildReport, PoolOrder, PoolReport, PoolVerb, ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import Enqueued, JobState
 from workfleet.model.limits import QueueLimits, Rate
-from workfleet.ports.stores import JobQuery, PruneRule, Store
+from workfleet.ports.jobs import JobQuery, PruneRule
+from workfleet.ports.stores import Store
 
 from .harness import ManualClock, Opener, beat, claim, ended, ids, job, jobs, pulse, request
 from .schedules import fire, schedule

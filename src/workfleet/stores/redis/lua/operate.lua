@@ -9,6 +9,7 @@ function operations.cancel(job) return cancel(job, asked.failure, asked.reason) 
 function operations.retry(job)
   if not job or state_of(job) ~= 'failed' then return 0 end
   local wf = job.wf
+  if wf.key then free_of_expired(wf.key) end
   local holding = wf.key and holder(wf.key, job.q)
   if holding and holding ~= job.id then return 0 end
   ripen(job.q)

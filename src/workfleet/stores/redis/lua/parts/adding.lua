@@ -1,4 +1,4 @@
--- include: parts/unique.lua
+-- include: parts/cancelling.lua
 -- New jobs: what is there already, who holds the key, and what a newcomer changes.
 -- A job as it is asked for: id, queue, name, data, opts, priority, delay, due, after, exp, lifo, group, key, rule,
 -- conflict (keep, replace, debounce), hk, keepc, keepf, spec. See `parts/job.lua`.
@@ -89,7 +89,10 @@ local function add(said, number, call_id, before, note, seen)
     call('HDEL', base .. 'replaced', said.id)
   end
   local holding, at
-  if said.key then holding, at = holder(said.key, queue(said.queue)) end
+  if said.key then
+    free_of_expired(said.key)
+    holding, at = holder(said.key, queue(said.queue))
+  end
   if not holding then
     insert(said, number)
     note.created[said.id] = number

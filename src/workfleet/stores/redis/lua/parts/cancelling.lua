@@ -1,4 +1,14 @@
 -- include: parts/ending.lua
+-- Ends of jobs that nobody runs.
+
+-- A job that nobody runs fails, with a failure (JSON) and the reason in it.
+local function fail_unrun(job, state, grouped, code, failure, reason)
+  take_out(job, state, grouped)
+  job.wf.code, job.wf.failure = code, failure
+  finish(job, 'failed', reason, 'failedReason', reason)
+  event(job.q, 'failed', job.id, 'failedReason', reason, 'prev', state)
+end
+
 -- Cancels a job with a failure (JSON) and the reason in it: "missing", "finished", "asked" (it runs, and its worker is
 -- told), or "cancelled" (it has failed, unrun).
 local function cancel(job, failure, reason)
@@ -11,9 +21,18 @@ local function cancel(job, failure, reason)
     wf_wake('cancels')
     return 'asked'
   end
-  take_out(job, state, grouped)
-  job.wf.code, job.wf.failure = 'cancelled', failure
-  finish(job, 'failed', reason, 'failedReason', reason)
-  event(job.q, 'failed', job.id, 'failedReason', reason, 'prev', state)
+  fail_unrun(job, state, grouped, 'cancelled', failure, reason)
   return 'cancelled'
+end
+
+-- A holder of a unique key that will never start fails: see `UniqueRule`.
+local EXPIRED = 'it was not started before it expired'
+local function free_of_expired(key)
+  local name, id = string.match(call('GET', base .. 'hold:' .. key .. ':v') or '', '^0 ([^\n]*)\n(.*)$')
+  local job = name and load(queue(name), id)
+  if not job or job.finished or not job.wf.exp or job.wf.exp > now then return end
+  local state, grouped = state_of(job)
+  local fine, spec = pcall(cjson.decode, job.wf.spec or '{}')
+  if state == 'active' or (fine and type(spec) == 'table' and spec.schedule) then return end
+  fail_unrun(job, state, grouped, 'expired', cjson.encode({ code = 'expired', message = EXPIRED }), EXPIRED)
 end

@@ -37,7 +37,7 @@ local function free_ms(q, group)
   local limit, per = rate_of(q, group)
   if not limit then return now end
   if group == WHOLE and tonumber(call('GET', q.p .. 'limiter') or 0) >= limit then
-    -- BullMQ's workers have used up the window, or one of them asked for a pause of so long.
+    -- The window of BullMQ is used up, or one of its workers asked for a pause of so long.
     local wait = call('PTTL', q.p .. 'limiter')
     if wait > 0 then return now + wait end
   end
@@ -133,6 +133,14 @@ local function pop(q, group)
   return id
 end
 
+-- BullMQ counts starts in `limiter`, in windows that begin with a start. Ours are in no more of them than our rate lets
+-- through, so that this holds up its workers, and none of ours.
+local function count_for_bullmq(q)
+  local key = q.p .. 'limiter'
+  if call('PTTL', key) == 0 then call('DEL', key) end -- over at this very instant
+  if call('INCR', key) == 1 then call('PEXPIREAT', key, now + q.duration) end
+end
+
 local function note_start(q, group)
   local limit = rate_of(q, group)
   if not limit then return end
@@ -140,7 +148,7 @@ local function note_start(q, group)
   call('ZADD', starts_of(q, group), now, call('INCR', base .. 'number'))
   -- Old ones go with `prune`; never so many that it matters.
   call('ZREMRANGEBYRANK', starts_of(q, group), 0, -(limit + 10000))
-  if group ~= WHOLE then call('SADD', q.ours .. 'queue:rated', group) end
+  if group ~= WHOLE then call('SADD', q.ours .. 'queue:rated', group) else count_for_bullmq(q) end
 end
 
 -- A job runs from now on. Returns its row, false where there is no such job (any more).

@@ -177,16 +177,18 @@ end
 
 -- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
 -- failure, made, crashes, and `ours`: what `wf` says from now on (JSON: code, settled, failure, deferrals, suspicions,
--- history with the attempt). Returns whether the claim holds, and whether this is a repeat.
+-- history with the attempt). Returns whether the claim holds, whether this is a repeat, and what `barred_by` says of a job
+-- that does not complete because of it, which goes on being active.
 local function settle(done)
   local q = held_in(done.id, done.token, done.hint)
   local job = q and load(q, done.id)
+  local barred = job and done.state == 'completed' and may_be_barred and barred_by(job)
+  if barred and call('LPOS', q.active, job.id) then return false, true, barred end
   if not job or call('LREM', q.active, -1, job.id) == 0 then
     return was_settled(find(done.id, done.hint), done.id, done.token), true
   end
   unlock(q, job.id)
   free_slot(q, job.group)
-  if done.state == 'completed' and may_be_barred then bar(job, done) end
   note_end(job.wf, done.ours)
   if done.state == 'completed' or done.state == 'failed' then
     local value, gone = done.result or done.reason, keeps_none(job, done.state, job.wf.code)

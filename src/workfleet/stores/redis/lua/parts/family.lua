@@ -133,19 +133,8 @@ local function look_for_children(dones)
   many(keys, function(...) may_be_barred = may_be_barred or call('EXISTS', ...) > 0 end)
 end
 
--- A job that completes with children that have failed it, or have not finished, fails instead, for good.
-local function bar(job, done)
+-- How many children keep a job from completing: that have not finished, and that have failed it; nothing where none do.
+local function barred_by(job)
   local pending, failed = call('SCARD', job.key .. ':dependencies'), call('ZCARD', job.key .. ':unsuccessful')
-  if pending + failed == 0 then return end
-  local why = pending > 0 and pending .. ' of its children have not finished' or failed .. ' of its children have failed'
-  local failure = cjson.encode({ code = 'children', message = 'it cannot complete: ' .. why })
-  local ours = cjson.decode(done.ours)
-  ours.code, ours.failure = 'failed', failure
-  local run = ours.history and ours.history[1] and cjson.decode(ours.history[1])
-  if run then
-    run.outcome, run.failure = 'failed', cjson.decode(failure)
-    ours.history = { cjson.encode(run) }
-  end
-  done.state, done.result, done.follow_up, done.ours = 'failed', nil, nil, cjson.encode(ours)
-  done.reason, done.trace = 'it cannot complete: ' .. why, 'it cannot complete: ' .. why
+  return pending + failed > 0 and { pending, failed } or nil
 end

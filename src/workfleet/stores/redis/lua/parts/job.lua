@@ -160,7 +160,7 @@ local function held_in(id, token, hint)
   end
 end
 
--- What the caller reads of a job: queue, id, state, token, lease end, then SHOWN.
+-- What the caller reads of a job: queue, id, state, token, lease end or when a delayed one is due, then SHOWN.
 local function row(q, id)
   local fields = fields_of(q.p .. id, unpack(SHOWN))
   if not fields[4] then return false end
@@ -170,5 +170,9 @@ local function row(q, id)
   })
   local till, token
   if state == 'active' then till, token = claim_of(q, id) end
+  if state == 'delayed' then
+    local score = tonumber(call('ZSCORE', q.delayed, id))
+    till = score < FAR and math.floor(score / 4096)
+  end
   return { q.name, id, state, token or false, till or false, fields }
 end

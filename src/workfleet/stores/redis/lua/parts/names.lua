@@ -28,6 +28,7 @@ local queues = {}
 --   queue:groups   groups with ready jobs, a sorted set by name; group:<group>:ready  these jobs, a sorted set by place
 --   queue:turn     which group is served, a hash: served, jobs
 --   queue:limits   the limits of groups, JSON; those of the queue are in `meta`, as BullMQ's
+--   queue:said     which of those in `meta` are ours, a hash like it
 --   queue:starts, group:<group>:starts   when jobs started, where a rate asks; queue:rated  the groups that have one
 --   queue:house    the housekeeping jobs; queue:again  delayed jobs that ran before
 --   queue:kept     classes of finished jobs with a rule of their own: "<state>\n<class>"; kept:<class>:ids  these jobs

@@ -122,6 +122,8 @@ def test_a_key_comes_from_the_payload() -> None:
         ({"expires": datetime(2027, 1, 1)}, "expires=2027-01-01T00:00:00: give it a time zone"),  # noqa: DTZ001
         ({"expires": "1m", "delay": "60s"}, "expires='1m' is not after delay='60s': it would never be started"),
         ({"expires": datetime(2027, 1, 1, tzinfo=UTC), "at": datetime(2027, 1, 1, tzinfo=UTC)}, "is not after at="),
+        ({"expires": "1h", "at": datetime(9999, 1, 1, tzinfo=UTC)}, "expires= is not after delay= or at="),
+        ({"expires": datetime(1971, 1, 1, tzinfo=UTC), "delay": "1s"}, "expires= is not after delay= or at="),
         ({"retention": "1h"}, "retention='1h': it is Retention(completed='1h'"),
         ({"retry": {ValueError: 5}}, "5 is not a duration"),
         ({"retry": {"a b": "1s"}}, "retry: 'a b' is neither an exception's class nor its name"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.open import open_store
 
 from ..bench import Bench, BenchError, Figures, Trial, each_turn

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from .modules.redis import RedisClient as RedisClient
     from .modules.redis import RedisClients as RedisClients
     from .modules.redis import RedisModule as RedisModule
+    from .observe.logs.rendering import LogLine as LogLine
     from .observe.metrics.service import Metrics as Metrics
     from .pools.declare import health_check as health_check
     from .pools.declare import on_shutdown as on_shutdown
@@ -167,6 +168,7 @@ _HOMES = {
     "modules.module": "Module",
     "modules.outbox": "OutboxModule",
     "modules.redis": "RedisClient RedisClients RedisModule",
+    "observe.logs.rendering": "LogLine",
     "observe.metrics.service": "Metrics",
     "pools.declare": "health_check on_shutdown on_start process public",
     "pools.registry": "Pools",

@@ -55,9 +55,10 @@ class Bus:
 
 
 def shown(error: BaseException) -> str:
-    """An exception as text, whatever its own code does."""
+    """An exception as the last line of its traceback says it, `ValueError: why`, whatever its own code does."""
     try:
-        return repr(error)
+        said = str(error)
+        return f"{type(error).__name__}: {said}" if said else type(error).__name__
     except Exception as broken:  # noqa: BLE001 - the exception's own code is user code
         return f"{type(error).__name__} (its text cannot be read: {type(broken).__name__})"
 

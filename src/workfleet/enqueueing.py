@@ -102,6 +102,8 @@ class Enqueueing:
         if record.lifo and record.priority:
             raise ValueError("lifo=True with a priority: jobs of one priority are first in, first out")
         record.delay_ms, record.due_ms, record.expires_after_ms, record.expires_ms = checks.times(options)
+        if "expires" in options and (record.due_ms or record.delay_ms):
+            self._check_expires_later(record)
         if "unique" in options:
             record.unique = checks.unique_rule(options)
             key = self._unique_key(options["unique"], values)
@@ -113,6 +115,14 @@ class Enqueueing:
             record.keep = checks.kept(options["retention"])
         record.tags = checks.texts("tags", options.get("tags", ()))
         record.metadata = checks.texts_by_name("metadata", options.get("metadata", {}))
+
+    def _check_expires_later(self, record: JobRecord) -> None:
+        """One of the two may be an instant and the other a duration."""
+        now = self._now_ms()
+        due_ms = max(now + record.delay_ms, record.due_ms)
+        ends_ms = record.expires_ms if record.expires_after_ms is None else now + record.expires_after_ms
+        if ends_ms is not None and ends_ms <= due_ms:
+            raise ValueError("expires= is not after delay= or at=: it would never be started")
 
     def follow_up(self, job: NewJob[Any], run: JobRecord, index: int) -> JobRecord:
         """The record of a job that a run returned. Without an id of its own it gets one that derives from the run; the

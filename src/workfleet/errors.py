@@ -138,13 +138,16 @@ class HandlerSwitchedOff(WorkfleetError):
 
 
 class JobFailed(WorkfleetError):
-    """What `JobRef.result()` raises for a job that failed. `failure_code` and `failure_message` say how."""
+    """What `JobRef.result()` raises for a job that failed. `failure_code` and `failure_message` say how, and
+    `failure_type` of which type the exception was, if it was one."""
 
     code = "job_failed"
 
-    def __init__(self, job_id: str, failure_code: str, failure_message: str) -> None:
+    def __init__(self, job_id: str, failure_code: str, failure_message: str, failure_type: str = "") -> None:
         self.job_id, self.failure_code, self.failure_message = job_id, failure_code, failure_message
-        super().__init__(f"job {job_id} failed ({failure_code}): {failure_message}")
+        self.failure_type = failure_type
+        said = f"{failure_type}: {failure_message}" if failure_code == "raised" and failure_type else failure_message
+        super().__init__(f"job {job_id} failed ({failure_code}): {said}")
 
 
 class ResultTimeout(WorkfleetError):
@@ -312,8 +315,12 @@ class CallStuck(PoolError):
         )
 
 
+LAST_WORDS = "\nlast words:\n"
+"""What stands in a message between the error and the end of a child's standard error."""
+
+
 def _said(last_words: str) -> str:
-    return f"\nlast words:\n{last_words}" if last_words else ""
+    return f"{LAST_WORDS}{last_words}" if last_words else ""
 
 
 class RemoteError(PoolError):

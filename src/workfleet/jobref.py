@@ -11,7 +11,7 @@ from .model.jobs import JobRecord, JobState
 from .payloads.codec import Codec
 from .payloads.hints import resolved, stored_result
 from .ports.clock import Clock
-from .ports.stores import JobStore
+from .ports.jobs import JobStore
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -49,8 +49,9 @@ class JobRef(Generic[R_co]):
             raise ResultTimeout(f"job {self.id} is not finished after {timeout}; it goes on") from None
         if record.state is JobState.FAILED:
             failure = record.failure
-            code, message = (failure.code, failure.message) if failure else (record.outcome or "failed", "")
-            raise JobFailed(self.id, code, message)
+            if failure is None:
+                raise JobFailed(self.id, record.outcome or "failed", "")
+            raise JobFailed(self.id, failure.code, failure.message, failure.type)
         hint = stored_result(resolved(self._result))
         value: R_co = Codec(hint, f"result of job {self.id}").decode(record.result or b"null")
         return value

@@ -109,6 +109,41 @@ async def test_what_the_worker_does_not_take_is_kept_until_it_does() -> None:
     inbox.close()
 
 
+async def test_rows_too_long_for_one_message_go_in_several_and_one_that_is_too_long_alone_is_counted() -> None:
+    registry, child = MetricsRegistry(), MetricsRegistry()
+    inbox = MetricsInbox(registry)
+    outbox = MetricsOutbox(child, inbox.address)
+    child.define("huge", "histogram", buckets=[number / 7 for number in range(100_000)])
+    child.histogram("huge", 1)
+    for number in range(200):
+        child.counter("many_total", labels={"n": f"{number}" + "\x01" * 1_000})
+    child.counter("x_total")
+    await arrived(registry, DROPPED, 1)
+    await asyncio.to_thread(outbox.close)
+    inbox.close()
+    found = [(each.name, each.value) for each in registry.snapshot()]
+    assert (found.count(("many_total", 1)), found.count(("x_total", 1))) == (200, 1)
+    dropped = [each.labels for each in registry.snapshot() if each.name == DROPPED]
+    assert dropped == [(("reason", "too_large"),)]
+
+
+async def test_what_a_child_cannot_keep_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workfleet.app.child_metrics._MOST_KEPT", 3)
+    registry, child = MetricsRegistry(), MetricsRegistry()
+    outbox = MetricsOutbox(child, Address("\0workfleet-nobody-listens-here", "s"))
+    for number in range(5):
+        child.add("many_total", (("n", str(number)),))  # as the thread is not told
+    await asyncio.to_thread(outbox.send)
+    inbox = MetricsInbox(registry)
+    outbox._address = inbox.address
+    await asyncio.to_thread(outbox.send)
+    inbox.read()
+    assert sorted(each.labels[0][1] for each in registry.snapshot()) == ["2", "3", "4", "buffer_full"]
+    assert values(registry)[DROPPED] == 2
+    await asyncio.to_thread(outbox.close)
+    inbox.close()
+
+
 async def test_only_those_who_know_the_secret_are_heard() -> None:
     registry = MetricsRegistry()
     inbox = MetricsInbox(registry)

@@ -29,7 +29,7 @@ from workfleet import (
     UsageError,
 )
 from workfleet.clock import SystemClock
-from workfleet.ports.stores import JobQuery
+from workfleet.ports.jobs import JobQuery
 from workfleet.stores.open import open_store
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -71,6 +71,8 @@ async def test_a_client_enqueues_and_waits_for_typed_results(project: Path) -> N
         with pytest.raises(JobFailed) as failed:
             await failing.result(timeout="10s")
         assert (failed.value.failure_code, failed.value.failure_message) == ("raised", "no such user")
+        assert str(failed.value) == f"job {failing.id} failed (raised): ValueError: no such user"
+        assert failed.value.failure_type == "ValueError"
         assert (await client.queues.list())["emails"].failed == 1
         await client.jobs.retry(failing.id)
         with pytest.raises(JobFailed):

@@ -12,7 +12,16 @@ import pytest
 from tests.app.mailing import Log, Resources, Session
 from tests.app.working import Worker, start_problems, until
 from workfleet import App, Fail, Job, JobContext, JobType, Module, RunEvent, Snooze
-from workfleet.events import Event, ListenerDropped, ListenerFailed, ScheduleCoalesced, ScheduleMissed, ScheduleSkipped
+from workfleet.events import (
+    Event,
+    JobLogged,
+    ListenerDropped,
+    ListenerFailed,
+    ScheduleCoalesced,
+    ScheduleMissed,
+    ScheduleSkipped,
+    SubscriberFailed,
+)
 from workfleet.model.runs import RUN_KINDS
 from workfleet.testing import Fleet
 
@@ -135,7 +144,7 @@ async def test_one_that_fails_is_told_and_harms_nobody() -> None:
         await until(lambda: len(heard) == 2 and len(worker.told(ListenerFailed)) == 4)
         assert [job.outcome for job in await worker.jobs(queue="work")] == ["completed"] * 2
     told = {(each.listener.rpartition(".")[2], each.kind, each.error) for each in worker.told(ListenerFailed)}
-    assert told == {("fails", "success", "KeyError('gone')"), ("leaves", "success", "SystemExit(3)")}
+    assert told == {("fails", "success", "KeyError: 'gone'"), ("leaves", "success", "SystemExit: 3")}
 
 
 async def test_one_that_hangs_is_ended_and_goes_on_with_the_next_event() -> None:
@@ -298,6 +307,28 @@ async def test_a_listener_of_events_hears_those_that_it_names_in_their_order() -
         await until(lambda: len(heard) == 3)
     assert [each for each in heard if isinstance(each, Event)] == [said[0], said[2]]
     assert "schedule.missed" in heard
+
+
+async def test_what_code_in_a_thread_says_is_heard_at_once() -> None:
+    """That thread goes on only when the listener has heard of it."""
+    asyncio.get_running_loop().set_debug(True)  # it then refuses what is not meant for other threads
+    app, heard, gate = App("shop"), list[str](), threading.Event()
+
+    @app.handler(queue="mails")
+    def send(job: Job[None]) -> bool:
+        job.log("dialling")
+        return gate.wait(30)
+
+    @app.listener(JobLogged, JobLogged)
+    async def hear(event: JobLogged) -> None:
+        heard.append(event.line)
+        gate.set()
+
+    async with Worker(app, heartbeat_enabled=False, scheduler_enabled=False) as worker:
+        ref = await worker.client.enqueue(send.job(None))
+        assert await ref.result(timeout="60s") is True
+    assert heard == ["dialling"], "once, though its class was named twice"
+    assert worker.told(SubscriberFailed) == []
 
 
 @pytest.mark.parametrize(

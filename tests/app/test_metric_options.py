@@ -2,48 +2,90 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.app.test_seed_rooms import loops
-from tests.app.working import Worker
+from tests.app.working import Worker, until
+from tests.observe.manual_clock import ManualClock
 from workfleet import App, Job, Metrics, MetricsModule, metric
-from workfleet.app.metrics import MetricsPlace, metrics_place, open_metric_store
+from workfleet.app.metrics import MetricsPlace, metric_store_at, metrics_place
+from workfleet.app.pool_metrics import pool_metrics
+from workfleet.app.supervisor.measures import Measures
+from workfleet.app.worker import _metrics_order
 from workfleet.errors import ConfigError
-from workfleet.events import Event, MetricsUnavailable
+from workfleet.events import MetricsUnavailable
 from workfleet.observe.metrics.memory import MemoryMetricStore
+from workfleet.observe.metrics.model import CounterPoint
 from workfleet.observe.metrics.postgres import PostgresMetricStore
+from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.sqlite import SqliteMetricStore
 from workfleet.settings.load import load
 from workfleet.settings.sections import MetricsSettings
-from workfleet.testing import Fleet
+from workfleet.supervision.control import MetricsOrder
+from workfleet.testing import Fleet, TestClock
 
 pytestmark = pytest.mark.usefixtures("project")
 
 
 def test_what_is_collected_is_chosen_one_by_one_and_shared_by_the_workers_of_a_machine() -> None:
     keeping = {"MetricsFlusher", "MetricsPruner"}
-    assert set(loops()) == keeping | {"ProcessCollector", "SystemCollector", "FleetCollector"}
-    assert set(loops(index=1)) == keeping | {"ProcessCollector"}
+    assert set(loops()) == keeping | {
+        "ProcessCollector", "HealthCollector", "SystemCollector", "FleetCollector",
+    }  # fmt: skip
+    assert set(loops(index=1)) == keeping | {"ProcessCollector", "HealthCollector"}
     off = {"process": False, "system": False, "queues": False, "schedules": False, "locks": False}
     assert set(loops(collection=off)) == keeping
-    for switch, collector in (
-        ("process", "ProcessCollector"), ("system", "SystemCollector"), ("queues", "FleetCollector"),
-        ("schedules", "FleetCollector"), ("locks", "FleetCollector"),
+    for switch, collectors in (
+        ("process", {"ProcessCollector", "HealthCollector"}), ("system", {"SystemCollector"}),
+        ("queues", {"FleetCollector"}), ("schedules", {"FleetCollector"}), ("locks", {"FleetCollector"}),
     ):  # fmt: skip
-        assert set(loops(collection={**off, switch: True})) == keeping | {collector}
+        assert set(loops(collection={**off, switch: True})) == keeping | collectors
 
 
 def test_the_text_file_is_written_by_whoever_adds_up_the_workers(tmp_path: Path) -> None:
     path = tmp_path / "metrics.prom"
-    alone, led = loops(textfile=str(path)), loops(textfile=str(path), tell=lambda samples: None)
+    often = {"interval": "3s"}
+    alone = loops(textfile=str(path), collection=often)
+    led = loops(textfile=str(path), collection=often, tell=lambda samples: None)
     assert alone["Textfile"]["_path"] == path
+    assert alone["Textfile"]["_interval_ms"] == led["Teller"]["_interval_ms"] == 3_000
     assert "Teller" not in alone
     assert "Teller" in led
     assert "Textfile" not in led
+
+
+def test_pools_are_measured_at_the_interval() -> None:
+    settings = MetricsSettings.model_validate({"collection": {"interval": "3s"}})
+    pools: Any = None
+    assert vars(pool_metrics(MetricsRegistry(), pools, settings, TestClock(0), index=0))["_interval_ms"] == 3_000
+
+
+async def test_the_supervisor_writes_the_file_at_the_interval_and_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.prom"
+    settings = MetricsSettings.model_validate({"collection": {"interval": "3s"}, "textfile": str(path)})
+    order = _metrics_order(settings)
+    assert order == MetricsOrder(interval_ms=3_000, textfile=str(path))
+    ready, clock = asyncio.Event(), ManualClock()
+    ready.set()
+    run: Any = SimpleNamespace(first_ready=ready, hello=SimpleNamespace(metrics=order), living=list)
+    serving = asyncio.create_task(Measures(run, clock, lambda event: None).serve())
+    for _ in range(3):
+        await clock.somebody_sleeps()
+        assert not path.exists()
+        clock.pass_time(1)
+    await clock.somebody_sleeps()
+    assert path.exists()
+    path.unlink()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert path.exists()
 
 
 async def test_what_the_application_measures_can_be_left_out() -> None:
@@ -67,9 +109,15 @@ async def test_what_the_application_measures_can_be_left_out() -> None:
 
 async def test_nothing_at_all_is_measured_when_collection_is_off(project: Path) -> None:
     app = App("shop", modules=[MetricsModule(collection={"enabled": False})])
+
+    @app.handler("resize")
+    async def resize(job: Job[None]) -> None: ...
+
     async with Worker(app, store=f"sqlite:///{project}/shop.db") as worker:
+        await (await worker.client.enqueue(resize.job())).result()
         (await worker.get(Metrics)).counter("made_total")
         assert (await worker.get(Metrics)).snapshot() == []
+    assert not (project / "shop.db.metrics.db").exists()
 
 
 # Where it is kept
@@ -131,19 +179,39 @@ def test_what_contradicts_itself_or_is_a_typo_stops_the_start(
         (lambda folder: MetricsPlace("shop"), MemoryMetricStore),
     ],
 )
-async def test_the_place_is_opened(tmp_path: Path, where: Callable[[Path], MetricsPlace], kind: type[Any]) -> None:
-    store = await open_metric_store(where(tmp_path), lambda event: None)
+async def test_each_place_has_its_store(tmp_path: Path, where: Callable[[Path], MetricsPlace], kind: type[Any]) -> None:
+    store = metric_store_at(where(tmp_path))
     assert isinstance(store, kind)  # a server that is down delays metrics, it does not stop a worker
     await store.close()
 
 
-async def test_a_damaged_file_is_told_and_metrics_stay_in_memory(tmp_path: Path) -> None:
-    told: list[Event] = []
-    damaged = tmp_path / "shop.db.metrics.db"
+async def test_jobs_go_on_beside_a_damaged_file_and_metrics_are_written_once_it_is_moved_away(project: Path) -> None:
+    app = App("shop", modules=[MetricsModule(flush_interval="100ms", cleanup_interval="1s")])
+
+    @app.handler("resize")
+    async def resize(job: Job[int]) -> int:
+        return job.data
+
+    damaged = project / "shop.db.metrics.db"
     damaged.write_bytes(b"not a database " * 1_000)
-    store = await open_metric_store(MetricsPlace("shop", path=damaged), told.append)
-    assert isinstance(store, MemoryMetricStore)
-    await store.close()
-    (event,) = told
-    assert isinstance(event, MetricsUnavailable)
-    assert event.path == str(damaged)
+    async with Worker(app, store=f"sqlite:///{project}/shop.db") as worker:
+        for number in range(3):
+            assert await (await worker.client.enqueue(resize.job(number))).result() == number
+
+        def told() -> list[MetricsUnavailable]:
+            return [event for event in worker.events if isinstance(event, MetricsUnavailable)]
+
+        await until(lambda: len(told()) == 2, 60)  # by those who write, and by those who clean up
+        for event in told():
+            assert (event.store, "not a database" in event.reason) == (str(damaged), True)
+        damaged.rename(project / "damaged")
+        metrics = await worker.get(Metrics)
+
+        async def done() -> float:
+            found = await metrics.query("workfleet_jobs_total")
+            return sum(point.increase for each in found for point in each.points if isinstance(point, CounterPoint))
+
+        async with asyncio.timeout(60):
+            while await done() != 3:
+                await asyncio.sleep(0.02)
+        assert len(told()) == 2, "once an outage"

@@ -1,6 +1,5 @@
 """Handlers that run in a thread: their timeouts, abandoned runs, and a process that ends without them."""
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from workfleet import (
     locked,
     schedule,
 )
+from workfleet.events import LockLostEvent
 from workfleet.model.jobs import JobState
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -100,7 +100,7 @@ async def test_a_lost_lock_does_not_let_a_thread_run_twice_at_a_time() -> None:
         await until(lambda: inside[0] == 1)
         locks = await worker.get(Locks)
         assert await locks.release("ledger")
-        await asyncio.sleep(0.8)  # the renewal has found out: its body is to end, and the thread does not
+        await until(lambda: worker.told(LockLostEvent))  # its body is to end, and the thread does not
         assert (await ref.record()).state is JobState.ACTIVE
         go_on.set()
         assert await ref.result(timeout="10s") == "attempt 2"

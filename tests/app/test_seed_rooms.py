@@ -133,7 +133,7 @@ def loops(index: int = 0, tell: Any = None, **said: Any) -> dict[str, dict[str, 
 
     services = metric_services(
         MetricsSettings.model_validate(said), MetricsRegistry(), MemoryMetricStore(), nothing,
-        index=index, clock=TestClock(0), publish=lambda _event: None, tell=tell,
+        index=index, clock=TestClock(0), publish=lambda _event: None, health=lambda: None, tell=tell,
     )  # fmt: skip
     return {type(service).__name__: vars(service) for service in services}
 

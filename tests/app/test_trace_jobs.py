@@ -6,15 +6,13 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from opentelemetry import trace as api
-from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from tests.app.working import Worker, until
-from tests.observe.spans import Told, id_of, installed, is_below, parent_of, said, trace_of
+from tests.observe.spans import Broken, Told, id_of, installed, is_below, parent_of, said, trace_of
 from workfleet import App, Fail, Job, JobType, NewJob, Retry, Snooze, trace
 from workfleet.app.sync import SyncClient
 from workfleet.errors import Skipped, StoreUnavailable
@@ -117,6 +115,7 @@ async def test_a_request_its_enqueue_and_the_run_are_one_trace(told: Told) -> No
     assert wait >= 0
     assert said(run) == {
         **common, "messaging.operation.name": "run", "messaging.operation.type": "process", "messaging.message.id": job,
+        "messaging.client.id": "w1",
         "workfleet.job.attempt": 1, "workfleet.job.max_attempts": 2, "workfleet.job.wait_ms": wait,
         "workfleet.outcome": "completed",
     }  # fmt: skip
@@ -290,27 +289,13 @@ async def test_a_trace_guard_is_a_part_of_its_run(told: Told) -> None:
     assert not [key for key in said(inner) if key.startswith("messaging.")]  # the run's span says it
 
 
-class Broken(SpanProcessor):
-    """A user's processor that raises where it is told to."""
-
-    def __init__(self) -> None:
-        self.where = ""
-
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        if self.where == "start":
-            raise OSError("no exporter")
-
-    def on_end(self, span: ReadableSpan) -> None:
-        if self.where == "end":
-            raise OSError("no exporter")
-
-
-@pytest.mark.parametrize("where", ["start", "end"])
-async def test_a_broken_processor_fails_no_enqueue_and_no_run(where: str) -> None:
+@pytest.mark.parametrize("where", ["begin", "end"])
+async def test_a_broken_processor_fails_no_enqueue_and_no_run(where: Literal["begin", "end"]) -> None:
     broken = Broken()
     plain = App("shop")
 
     @plain.handler(queue="mails")
+    @trace("inner")
     async def work(job: Job[None]) -> str:
         return "done"
 
@@ -322,7 +307,8 @@ async def test_a_broken_processor_fails_no_enqueue_and_no_run(where: str) -> Non
             assert await ref.result() == "done"
     failed = running.told(SubscriberFailed)
     assert {each.subscriber for each in failed} == {"OpenTelemetry"}
-    assert len(failed) == 2
+    assert len(failed) == 3
+    assert f"the {where} of span inner" in [each.event for each in failed]
 
 
 async def test_without_an_sdk_no_span_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,16 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import pytest_asyncio
 from opentelemetry import trace as api
 
-from tests.app.working import Worker, write
-from tests.observe.spans import Told, id_of, installed, is_below, parent_of, said, trace_of
+from tests.app.working import Worker, until, write
+from tests.observe.spans import Broken, Told, id_of, installed, is_below, parent_of, said, trace_of
 from workfleet.errors import ChildDied
+from workfleet.events import ChildPrinted, SubscriberFailed
 from workfleet.pools.registry import Pools
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -86,6 +87,22 @@ class Bare(Methods):
         return "opentelemetry.sdk" in sys.modules
 
 
+@process("shaky", size=1, monitoring={"tracing": True})
+class Shaky:
+    @on_start
+    def configure(self) -> None:
+        from opentelemetry.sdk.trace import TracerProvider
+        from tests.observe.spans import Broken
+
+        provider = TracerProvider()
+        provider.add_span_processor(Broken("end"))
+        trace.set_tracer_provider(provider)
+
+    @public
+    def answers(self) -> int:
+        return 7
+
+
 @process("threads", size=1, isolation="thread", monitoring={"tracing": True})
 class Threads(Methods): ...
 
@@ -102,7 +119,7 @@ class Media:
             return job.id
 
 
-app = App("shop", modules=[Module("media", jobs=[Media, Images, Plain, Bare, Threads, Inline])])
+app = App("shop", modules=[Module("media", jobs=[Media, Images, Plain, Bare, Shaky, Threads, Inline])])
 """
 
 
@@ -240,6 +257,22 @@ async def test_children_of_this_process_have_its_sdk(worker: Worker, told: Told,
     assert is_below(there, call)
     assert all(is_below(own, there) for own in told.spans("own"))
     assert len(told.spans("own")) == (2 if method in ("pages", "parts") else 1)
+
+
+@pytest.mark.parametrize("where", ["begin", "end"])
+async def test_a_broken_processor_fails_no_call(
+    worker: Worker, children: Children, where: Literal["begin", "end"]
+) -> None:
+    with installed(Broken(where)):
+        await used(await proxy(worker, "Images"), "resize")
+    assert f"the {where} of span images.resize" in [each.event for each in worker.told(SubscriberFailed)]
+
+
+async def test_a_broken_processor_in_a_child_fails_no_call(worker: Worker, told: Told) -> None:
+    assert await (await proxy(worker, "Shaky")).answers() == 7
+    assert told.only("shaky.answers").status.is_unset
+    said = "OpenTelemetry failed on the end of span shaky.answers: OSError: no exporter"
+    await until(lambda: [each for each in worker.told(ChildPrinted) if said in each.line])
 
 
 async def test_a_handler_in_a_pool_goes_on_in_the_trace_of_its_run(

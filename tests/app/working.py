@@ -21,7 +21,8 @@ from workfleet.clock import SystemClock
 from workfleet.errors import ConfigError
 from workfleet.events import Event, WorkerStopped
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 from workfleet.stores.open import open_store
 
 E = TypeVar("E", bound=Event)

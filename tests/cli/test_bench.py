@@ -17,7 +17,8 @@ from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import JobRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
+from workfleet.ports.stores import Store
 from workfleet.settings.store import default_store, sqlite_url
 from workfleet.stores.open import open_store
 

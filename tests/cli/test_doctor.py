@@ -22,7 +22,7 @@ def test_jobs_to_which_nobody_listens_are_told(project: Project) -> None:
     assert project("enqueue", "greetings", "refuse").code == 0
     found = [document for document in project("doctor", "--json").documents if document["check"] == "queues"]
     assert [(each["level"], each["said"]) for each in found] == [
-        ("warning", "1 jobs wait on queue 'greetings', to which nobody listens")
+        ("warning", "1 job waits on queue 'greetings', to which nobody listens")
     ]
 
 

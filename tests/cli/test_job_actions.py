@@ -9,7 +9,8 @@ import pytest
 
 from workfleet.model.jobs import Failure, JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
+from workfleet.ports.stores import Store
 
 from .conftest import Project, make_project
 

@@ -9,6 +9,7 @@ import pytest
 
 from workfleet.cli.job_timeline import timeline
 from workfleet.cli.json_page import readable
+from workfleet.errors import LAST_WORDS
 from workfleet.model.jobs import (
     Attempt,
     Failure,
@@ -21,7 +22,8 @@ from workfleet.model.jobs import (
 )
 from workfleet.model.outcome import Outcome, Settlement
 from workfleet.model.policy import Backoff
-from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.ports.jobs import ClaimRequest, Want
+from workfleet.ports.stores import Store
 
 from .conftest import Project, make_project
 from .running import running
@@ -171,7 +173,7 @@ TWO = Attempt(2, "completed", NOW + 2_000, NOW + 6_200, "w2")
         (
             JobRecord(
                 id="a", queue="q", name="n", created_ms=NOW, due_ms=NOW + 10_000, started_ms=NOW + 12_000,
-                state=JobState.ACTIVE, worker="w1", history=(ONE,),
+                attempts_made=1, state=JobState.ACTIVE, worker="w1", history=(ONE,),
             ),
             [
                 "enqueued 1m ago",
@@ -180,8 +182,62 @@ TWO = Attempt(2, "completed", NOW + 2_000, NOW + 6_200, "w2")
                 "started after 2.0 s, runs for 48.0 s on w1",
             ],
         ),
+        (
+            JobRecord(
+                id="a", queue="q", name="n", created_ms=NOW, due_ms=NOW + 10_000, started_ms=NOW + 10_500,
+                state=JobState.COMPLETED, finished_ms=NOW + 11_000,
+                history=(ONE, TWO, Attempt(1, "completed", NOW + 10_500, NOW + 11_000, "w1")),
+            ),
+            [
+                "enqueued 1m ago",
+                "attempt 1 on w1, failed after 85 ms: ValueError: line\\nbreak",
+                "attempt 2 on w2, completed after 4.2 s",
+                "made ready again after 3.8 s",
+                "attempt 1 on w1, completed after 500 ms",
+                "completed 49s ago, 11.0 s after it was enqueued",
+            ],
+        ),
+        (
+            JobRecord(
+                id="a", queue="q", name="n", created_ms=NOW, due_ms=NOW + 30_000, state=JobState.DELAYED,
+                attempts_made=1, history=(ONE, Attempt(1, "failed", NOW + 10_500, NOW + 11_000, "w1")),
+            ),
+            [
+                "enqueued 1m ago",
+                "attempt 1 on w1, failed after 85 ms: ValueError: line\\nbreak",
+                "made ready again",
+                "attempt 1 on w1, failed after 500 ms",
+                "due 30s ago",
+            ],
+        ),
+        (
+            JobRecord(
+                id="a", queue="q", name="n", created_ms=NOW, due_ms=NOW + 10_000, history=(ONE,),
+            ),
+            [
+                "enqueued 1m ago",
+                "attempt 1 on w1, failed after 85 ms: ValueError: line\\nbreak",
+                "made ready again after 9.9 s",
+                "waits since 50.0 s",
+            ],
+        ),
+        (
+            JobRecord(
+                id="a", queue="q", name="n", created_ms=NOW, due_ms=NOW + 10_000, crashes=1,
+                history=(Attempt(1, "crashed", NOW + 20, NOW + 105, "w1"),),
+            ),
+            [
+                "enqueued 1m ago",
+                "attempt 1 on w1, crashed after 85 ms",
+                "ready again after 9.9 s",
+                "waits since 50.0 s",
+            ],
+        ),
     ],
-    ids=["waiting", "delayed", "active", "completed", "retried", "retrying"],
+    ids=[
+        "waiting", "delayed", "active", "completed", "retried", "retrying", "by hand", "by hand and failed",
+        "by hand now", "crashed",
+    ],
 )  # fmt: skip
 def test_the_timeline_from_enqueued_to_settled(job: JobRecord, lines: list[str]) -> None:
     told = list(timeline(job, NOW + 60_000))
@@ -245,3 +301,49 @@ def test_following_a_jobs_logs_until_it_has_finished(project: Project) -> None:
         assert [follower.process.stdout.readline() for _ in range(2)] == ["first\n", "second\n"]
         project.in_store(end)
         assert follower.end() == (0, "last\n")
+
+
+def test_of_a_child_that_died_only_the_traceback_has_the_last_words(project: Project) -> None:
+    said = "the child 7 of pool 'cpu' died in job:n (signal SIGSEGV)"
+    whole = f"{said}{LAST_WORDS}Fatal Python error: Segmentation fault\n  in app.py"
+
+    async def fill(store: Store) -> None:
+        await store.jobs.enqueue([JobRecord(id="a", queue="q", name="n")])
+        (job,) = await store.jobs.claim(ClaimRequest("w1", "t", 30_000, (Want("q", 1),)))
+        failure = Failure("child_died", whole, "ChildDied", f"Traceback:\nworkfleet.errors.ChildDied: {whole}")
+        attempt = Attempt(1, "failed", NOW, NOW + 5, "w1", failure)
+        outcome = Outcome(state=JobState.FAILED, code="failed", failure=failure, attempt=attempt)
+        await store.jobs.settle([Settlement(job.claim, outcome)])
+
+    project.in_store(fill)
+    parts = sections(project("jobs", "show", "a").out)
+    assert f"failure   {said}" in parts["facts"]
+    assert any(line.endswith(f"failed after 5 ms: {said}") for line in parts["timeline"])
+    assert parts["traceback"][-2:] == ["  Fatal Python error: Segmentation fault", "    in app.py"]
+    assert project("jobs", "explain", "a").out.endswith(f" ago: {said}\n")
+    assert project("jobs", "ls").out.rstrip().endswith(said)
+
+
+def test_while_a_job_runs_the_outcome_of_the_run_before_is_not_its_state(project: Project) -> None:
+    async def fill(store: Store) -> None:
+        await store.jobs.enqueue([JobRecord(id="a", queue="q", name="n")])
+        (job,) = await store.jobs.claim(ClaimRequest("w1", "t", 30_000, (Want("q", 1),)))
+        again = Outcome(state=JobState.WAITING, code="crashed", failure=Failure("crashed", "killed"))
+        await store.jobs.settle([Settlement(job.claim, again)])
+
+    async def claim(store: Store) -> None:
+        assert len(await store.jobs.claim(ClaimRequest("w2", "u", 30_000, (Want("q", 1),)))) == 1
+
+    project.in_store(fill)
+    assert "state     waiting (crashed)" in sections(project("jobs", "show", "a").out)["facts"]
+    project.in_store(claim)
+    assert "state     active" in sections(project("jobs", "show", "a").out)["facts"]
+
+
+def test_a_job_that_wrote_nothing_has_no_lines(project: Project) -> None:
+    async def fill(store: Store) -> None:
+        await store.jobs.enqueue([JobRecord(id="a", queue="q", name="n")])
+
+    project.in_store(fill)
+    assert project("jobs", "logs", "a") == (0, "", "a has no lines\n")
+    assert project("jobs", "logs", "a", "--json") == (0, "", "")

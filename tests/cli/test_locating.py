@@ -27,6 +27,18 @@ def test_a_command_with_an_argument_shows_it_there_and_sees_the_file(bare: Proje
     assert "  workfleet run app.py      (app.py is here)\n" in err
 
 
+@pytest.mark.parametrize("command", ["status", "doctor", "config check", "config show", "run --until-idle"])
+def test_a_command_with_an_argument_takes_the_option_too(command: str, project: Project) -> None:
+    project.make_store("shop")
+    verbs = command.split()
+    named = project(*verbs, "--app", "none.py")
+    assert (named.code, "there is no file" in named.err) == (78, True)
+    assert project(*verbs, "app.py", "-a", "app.py").code in (0, 1), "the same application, twice"
+    both = project(*verbs, "app.py", "-a", "none.py")
+    assert (both.code, both.out) == (2, "")
+    assert both.err.endswith("Error: app.py and --app none.py: name one application\n")
+
+
 @pytest.mark.parametrize(
     ("files", "arguments", "environ"),
     [

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
@@ -188,8 +189,20 @@ def test_version(project: Project) -> None:
     assert ran.code == 0
     assert ran.out.splitlines()[0].split() == ["workfleet", "0.1.0"]
     (document,) = project("version", "--json").documents
-    assert list(document) == ["workfleet", "python", "sqlite", "platform"]
+    assert list(document) == [
+        "workfleet", "python", "sqlite", "redis", "hiredis", "psycopg", "opentelemetry", "otel sdk", "platform",
+    ]  # fmt: skip
     assert document["sqlite"].startswith("3.")
+    assert document["opentelemetry"] == version("opentelemetry-api")
+
+
+def test_version_of_what_is_not_installed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("workfleet.cli.version.installed", nothing)
+    (document,) = project("version", "--json").documents
+    assert (document["redis"], document["sqlite"]) == ("not installed", "missing")
 
 
 def test_a_fault_of_our_own_is_told_in_a_line(

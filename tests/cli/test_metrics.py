@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import shutil
@@ -128,9 +129,20 @@ def test_what_cannot_be_answered(measured: Project, project: Project) -> None:
         4, "Error: nothing was measured under the name 'workfleet_job_total'; did you mean workfleet_jobs_total?\n"
     )  # fmt: skip
     assert "metrics ls` lists" in measured("metrics", "query", "zzz").err
+    for option in ("--by", "--label"):
+        no_such = measured("metrics", "query", DONE, option, "host=a" if option == "--label" else "host")
+        assert no_such[::2] == (
+            4, "Error: no series of workfleet_jobs_total has a label 'host'; there are job, outcome, queue\n"
+        )  # fmt: skip
+    assert "it has no labels" in measured("metrics", "query", "workfleet_workers", "--by", "queue").err
+    ahead = measured("metrics", "query", DONE, "--since", "2999-01-01T00:00Z")
+    assert ahead[::2] == (2, "Error: the time range is empty: its end must be after its start\n")
     for words in ("--label queue", "--since soon", "--step 0s", "--step 1ms", "--step x", "--quantile 2"):
         arguments = words.split()
         assert measured("metrics", "query", DONE, *arguments).code == 2, arguments
+    share = measured("metrics", "query", DONE, "--quantile", "0.5")
+    told = "--quantile is about histograms, and workfleet_jobs_total is a counter: leave it out"
+    assert share[::2] == (2, f"Error: {told}\n")
     assert measured("metrics", "export", "--since", "soon").code == 2
     missing = project("metrics", "ls")
     assert missing.code == 3
@@ -201,8 +213,28 @@ def test_a_chart() -> None:
     assert chart([0, 0], height=1) == ["0 ┤  "]
 
 
+def test_a_chart_of_anything() -> None:
+    assert chart([], height=2) == ["0 ┤", "0 ┤"]
+    assert chart([3], height=1) == ["3 ┤█"], "one point"
+    assert chart([math.nan, 1, math.inf, -math.inf, None], height=1) == ["1 ┤·██ ·"]
+    assert chart([1e308, -1e308, 0], height=2) == [" 1e+308 ┤█  ", "-1e+308 ┤█ █"]
+    assert chart([5e-324, 0], height=1) == ["4.94e-324 ┤█ "]
+    assert all(len(line) == len(chart([1] * 7)[0]) for line in chart([1] * 7))
+
+
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (0.12345, "0.123"), (1500, "1.5k"), (2e6, "2M"), (-3e9, "-3G"), (4e12, "4T")]
+    ("value", "text"),
+    [
+        (3e20, "3e+20"),
+        (math.inf, "inf"),
+        (math.nan, "nan"),
+        (0, "0"),
+        (0.12345, "0.123"),
+        (1500, "1.5k"),
+        (2e6, "2M"),
+        (-3e9, "-3G"),
+        (4e12, "4T"),
+    ],
 )
 def test_numbers(value: float, text: str) -> None:
     assert short(value) == text
@@ -232,9 +264,42 @@ def test_a_terminal_gets_a_chart_of_each_series(monkeypatch: pytest.MonkeyPatch)
     assert "x_total q=a\\x1b[31m" in text, "labels cannot paint"
     assert "per second, last 0" in text
     assert "4 ┤  █ " in text
-    assert "last value, last 3" in text
+    assert "last value, last 3\n" in text
     assert "0 ┤·█··" in text
     assert "1970-01-01T00:00:00Z" in text
+
+
+@pytest.mark.parametrize(("name", "told"), [("a_seconds", "76.5M s"), ("a_bytes", "76.5MB"), ("a_ratio", "76.5M")])
+def test_a_chart_has_the_unit_that_the_name_says(name: str, told: str) -> None:
+    point = GaugePoint(at_ms=0, last=76_509_184, mean=0.0000325, min=1, max=123_456.75)
+    gauge = MetricSeries(name=name, kind="gauge", labels={}, points=(point,))
+    out = Terminal()
+    with redirect_stdout(out):
+        write_charts(shown(gauge))
+    assert f"last value, last {told}\n" in re.sub(r"\x1b\[\d*m", "", out.getvalue())
+    table = io.StringIO()
+    with redirect_stdout(table):
+        write_points(shown(gauge))
+    assert table.getvalue().splitlines()[1].split()[1:] == ["76509184", "3.25e-05", "1", "123457"]
+
+
+def test_at_a_narrow_terminal_the_newest_steps_are_shown_under_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    old = GaugePoint(at_ms=2_000, last=3, mean=2, min=1, max=3)
+    new = GaugePoint(at_ms=59_000, last=7, mean=7, min=7, max=7)
+    gone, there = (
+        MetricSeries(name="g", kind="gauge", labels={"a": value}, points=points)
+        for value, points in (("gone", (old,)), ("there", (old, new)))
+    )
+    out = Terminal()
+    with redirect_stdout(out):
+        write_charts(Shown([gone, there], 0, 60_000, 1_000, 0.95, None))
+    text = re.sub(r"\x1b\[\d*m", "", out.getvalue())
+    assert "last value, last none in these steps, the newest 10 of 60 steps" in text
+    assert "last value, last 7, the newest 10 of 60 steps" in text
+    assert "0 ┤··········\n" in text
+    assert "0 ┤·········█\n" in text
+    assert text.count("1970-01-01T00:00:50Z 1970-01-01T00:01:00Z") == 2
 
 
 def test_kinds_are_not_mixed_in_a_table() -> None:

@@ -19,6 +19,7 @@ CHILDREN = (
         age_ms=125_000, restarts=2, last_exit="signal SIGKILL: resize used 600 MB of 512 MB",
     ),
     ChildReport(slot=1, pid=72, state="ready", age_ms=500),
+    ChildReport(pid=73, state="spare"),
 )  # fmt: skip
 IMAGES = PoolReport(
     name="images", state="running", size=2, ready=2, busy=1, queued=3, calls=9, failures=1, restarts=2,
@@ -78,8 +79,10 @@ def test_pools_of_all_living_workers_with_their_children(project: Project) -> No
         "POOL WORKER PLACE PROCESS STATE CALLS MEMORY CPU AGE RESTARTS METHOD LAST EXIT",
         f"images here {busy}",
         "images here 1 72 ready 0 0s 0",
+        "images here 73 spare 0 0s 0",
         f"light far {busy}",
         "light far 1 72 ready 0 0s 0",
+        "light far 73 spare 0 0s 0",
         "and 6 more",
     ]
 
@@ -91,7 +94,7 @@ def test_each_pool_of_each_worker_is_a_document(project: Project) -> None:
     ]  # fmt: skip
     images = documents[2]
     assert images.pop("seen").endswith("Z")
-    first, second = images.pop("children")
+    first, second, spare = images.pop("children")
     assert images == {
         "pool": "images", "worker": "here", "host": own_identity().host, "worker_state": "on", "state": "running",
         "isolation": "process", "size": 2, "min_size": 1, "max_size": 900,
@@ -104,6 +107,7 @@ def test_each_pool_of_each_worker_is_a_document(project: Project) -> None:
         "last_exit": "signal SIGKILL: resize used 600 MB of 512 MB",
     }  # fmt: skip
     assert (second["state"], second["memory_bytes"], second["last_exit"]) == ("ready", None, None)
+    assert (spare["state"], spare["slot"]) == ("spare", None)
 
 
 def test_one_pool_and_one_worker(project: Project) -> None:
@@ -165,7 +169,7 @@ def test_recycling_is_asked_for(project: Project) -> None:
         "1 worker would be told to replace the children of pool images: here\n"
     )
     ran = project("pools", "recycle", "light")
-    assert ran.err.startswith("Error: Replace 8 children of pool light at 1 worker? Nobody can be asked")
+    assert ran.err.startswith("Error: Replace 9 children of pool light at 1 worker? Nobody can be asked")
     assert orders(project) == NOBODY
     assert project("pools", "recycle", "images", "--yes") == (
         0, "1 worker told to replace the children of pool images\n", "",

@@ -11,7 +11,8 @@ from workfleet.model.jobs import JobRecord
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
+from workfleet.ports.stores import Store
 from workfleet.supervision.identity import boot_id, own_identity
 from workfleet.testing.contracts.harness import beat
 

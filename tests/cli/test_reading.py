@@ -38,6 +38,16 @@ def test_queues_with_their_counts(worked: Project) -> None:
     }
 
 
+def test_the_queue_of_the_health_check_is_nobodys_to_listen_to(project: Project) -> None:
+    async def fill(store: Store) -> None:
+        await store.jobs.enqueue([JobRecord(id=queue, queue=queue, name="n") for queue in ("shop-health", "other")])
+
+    project.in_store(fill)
+    rows = {line.split()[0]: line for line in project("queues", "ls").out.splitlines()}
+    assert rows["shop-health"].endswith("  health check")
+    assert rows["other"].endswith("  nobody")
+
+
 @pytest.mark.parametrize(
     ("filters", "ids"),
     [
@@ -150,7 +160,7 @@ def test_schedules_with_when_and_what(worked: Project) -> None:
     code, out, _ = worked("schedules", "ls")
     assert code == 0
     head, *rows = out.splitlines()
-    assert head.split() == ["NAME", "WHEN", "NEXT", "LAST", "FIRED", "STATE", "DOES"]
+    assert head.split() == ["NAME", "WHEN", "NEXT", "LAST", "RAN", "FIRED", "STATE", "DOES"]
     by_name = {row.split()[0]: row for row in rows}
     assert set(by_name) == {"nightly", "off"}
     assert "cron 30 2 * * * (Europe/Berlin)" in by_name["nightly"]

@@ -167,7 +167,8 @@ def test_status_while_it_runs_after_a_stop_and_after_a_kill(tmp_path: Path) -> N
 
 def both_ready(ran: Ran) -> Any:
     (document,) = ran.documents
-    return document if [worker["state"] for worker in document["workers"]] == ["ready", "ready"] else None
+    states = [worker["state"] for worker in document["workers"]]
+    return document if states == ["ready", "ready"] and document["not_ready"] is None else None
 
 
 def test_the_first_signal_drains_and_a_second_stops_at_once(bare: Project) -> None:

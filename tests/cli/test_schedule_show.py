@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from workfleet.model.jobs import JobRecord
+from workfleet.model.jobs import JobRecord, JobState
+from workfleet.model.ledger import LedgerKeep, LedgerRow
+from workfleet.model.outcome import Outcome, Settlement
 from workfleet.model.schedules import Fire, ScheduleRecord
 from workfleet.model.timing import Every
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.ports.stores import Store
 
 from .conftest import Project, make_project
@@ -97,6 +100,7 @@ def test_show_as_json_has_what_the_listing_has_and_more(project: Project) -> Non
         "payload": {"name": "Ada"},
         "last_fired": None,
         "last_job": None,
+        "last_run": None,
         "notes": [],
         "next": [
             {"schedule": "whole", "due": due, "local": None, "note": "up to 1m later"}
@@ -143,3 +147,65 @@ def test_show_tells_of_one_in_code_and_of_what_became_of_its_slots(project: Proj
     assert HOUR_MS <= document["overdue_ms"] < 2 * HOUR_MS
     (note,) = document["notes"]
     assert (note["status"], note["count"], note["reason"]) == ("skipped", 1, why)
+
+
+def test_show_tells_how_the_last_run_ended_for_fired_is_not_done(project: Project) -> None:
+    assert project("schedules", "add", "tidy", "greet", ADA, "--every", "1h").code == 0
+    assert "last run" not in facts(project("schedules", "show", "tidy").out)
+    assert project("schedules", "show", "tidy", "--json").documents[0]["last_run"] is None
+
+    async def fill(store: Store) -> None:
+        now = await store.now_ms()
+        ran = {"schedule": "tidy", "job_id": "j", "worker": "w", "started_ms": now - 130_000}
+        rows = [
+            LedgerRow(id="1", at_ms=now - 125_000, outcome="failed", attempt=1, error="OSError: the first", **ran),
+            LedgerRow(id="2", at_ms=now - 120_000, outcome="failed", attempt=2, error="OSError: no\ndata", **ran),
+            LedgerRow(id="3", at_ms=now, schedule="tidy", outcome="missed", error="it was not fired in time"),
+        ]
+        await store.ledger.record(rows, LedgerKeep(age_ms=HOUR_MS, count=10))
+
+    project.in_store(fill)
+    assert facts(project("schedules", "show", "tidy").out)["last run"] == (
+        "failed (attempt 2) 2m ago: OSError: no\\ndata"
+    )
+    (document,) = project("schedules", "show", "tidy", "--json").documents
+    assert (document["last_run"]["outcome"], document["last_run"]["attempt"]) == ("failed", 2)
+    assert document["last_run"]["job"] == "j"
+
+
+def test_the_listing_says_what_became_of_the_last_run(project: Project) -> None:
+    async def fill(store: Store) -> None:
+        now = await store.now_ms()
+        every = Every(HOUR_MS, offset_ms=now % HOUR_MS)
+        kept = ("fine", "broken", "waits", "gone", "never")
+        jobs = {name: JobRecord(id=f"job-{name}", queue="q", name=name) for name in kept}
+        records = [
+            ScheduleRecord(
+                name=name, timing=every, fingerprint="f", job=job, facts={"target": "queue"}, next_due_ms=now
+            )
+            for name, job in jobs.items()
+        ]
+        await store.schedules.merge(records)
+        fires = [
+            Fire(schedule=name, slot_ms=now, next_due_ms=now + HOUR_MS, job=job)
+            for name, job in jobs.items()
+            if name != "never"
+        ]
+        assert [answer.kind for answer in await store.schedules.fire(fires)] == ["fired"] * 4
+        claimed = {job.name: job for job in await store.jobs.claim(ClaimRequest("w", "t", 30_000, (Want("q", 4),)))}
+        done = Outcome(state=JobState.COMPLETED, code="completed")
+        failed = Outcome(state=JobState.FAILED, code="timed_out")
+        ends = {"fine": done, "broken": failed, "gone": done}
+        await store.jobs.settle([Settlement(claimed[name].claim, outcome) for name, outcome in ends.items()])
+        assert await store.jobs.delete(["job-gone"]) == [True]
+
+    project.in_store(fill)
+    head, *rows = project("schedules", "ls").out.splitlines()
+    begin, end = head.index("RAN"), head.index("FIRED")
+    assert {row.split()[0]: row[begin:end].strip(" 01") for row in rows} == {
+        "fine": "completed",
+        "broken": "timed_out",
+        "waits": "active",
+        "gone": "",
+        "never": "",
+    }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import workfleet
 import workfleet.events
 from tests.app.working import Worker, until
 from workfleet.events import PoolFailed, reference
@@ -38,6 +41,35 @@ def test_every_class_is_in_the_catalogue_once_and_says_its_text_from_its_facts()
     assert sorted(set(names)) == sorted(names)
     for kind in events:
         assert set(re.findall(r"{(\w+)", kind.text)) <= set(kind.__struct_fields__), kind
+
+
+def test_the_catalogue_has_what_the_code_tells_and_nothing_else() -> None:
+    """Who makes an event publishes it; a class that nobody makes would be a promise that nobody keeps."""
+    src = Path(workfleet.__file__).parent
+    made: set[str] = set()
+    for path in src.rglob("*.py"):
+        if path.parent.name == "events":
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        known = dict(imported(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known:
+                made.add(known[node.func.id])
+            if isinstance(node, ast.ClassDef):
+                assert not {base.id for base in node.bases if isinstance(base, ast.Name)} & known.keys(), (
+                    f"{path}: {node.name} is an event outside of the catalogue"
+                )
+    assert made == {kind.__name__ for kind in reference.events()}
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The classes of the catalogue that a module imports, by the names that it gives them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and "events" in node.module.split("."):
+            for name in node.names:
+                kind = getattr(workfleet.events, name.name, None)
+                if isinstance(kind, type) and issubclass(kind, Event):
+                    yield name.asname or name.name, kind.__name__
 
 
 async def test_the_example_hears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ from workfleet.events import Event, JobSettled
 from workfleet.ids import derived_id
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
+from workfleet.ports.stores import Store
 from workfleet.stores.open import open_store
 from workfleet.supervision.identity import boot_id
 from workfleet.testing import FaultyStore

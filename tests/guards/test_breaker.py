@@ -350,7 +350,7 @@ async def test_its_changes_are_told() -> None:
         "circuit.opened", "circuit.half_opened", "circuit.opened", "circuit.half_opened", "circuit.closed"
     ]  # fmt: skip
     assert guards.events[0] == CircuitOpened(
-        circuit="work", scope="process", reset_after_ms=30_000, error="OSError('down')"
+        circuit="work", scope="process", reset_after_ms=30_000, error="OSError: down"
     )
 
 

@@ -162,6 +162,10 @@ def test_a_factor_is_how_waits_grow() -> None:
     thrice = exponential("1s", cap="1m", jitter="none", factor=3)
     assert [thrice.delay_ms(n, 0.5) for n in range(1, 6)] == [1_000, 3_000, 9_000, 27_000, 60_000]
     assert exponential("1s", factor=1, jitter="none").delay_ms(9, 0.5) == 1_000
+    slow = exponential("1s", cap="10m", jitter="none", factor=1.1)
+    assert [slow.delay_ms(n, 0.5) for n in (1, 66, 67, 68, 69, 10_000)] == [
+        1_000, 490_371, 539_408, 593_349, 600_000, 600_000
+    ]  # fmt: skip
     assert own_backoff("tiers") == Backoff("own", 0, 0, "none", name="tiers")
     assert own_backoff("tiers").delay_ms(2, 0.5) == DEFAULT_BACKOFF.delay_ms(2, 0.5)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.app.working import Worker, start_problems, until
 from workfleet import App, ConfigError, Health, Job, LockModule, OutboxModule, SyncOutbox
-from workfleet.events import OutboxRecovered, OutboxTrouble
+from workfleet.events import OutboxRecovered, OutboxRowsStranded, OutboxTrouble
 
 OUTBOX = SyncOutbox("shop")
 
@@ -114,7 +114,7 @@ async def test_an_outage_shows_in_health_and_leaves_the_process_ready(project: P
         async with asyncio.timeout(15):
             while (said := await health.check_one("outbox")).status == "unhealthy":
                 pass
-        assert (said.status, said.facts) == ("healthy", {"moved": 1, "refused": 0, "newer": 0})
+        assert (said.status, said.facts) == ("healthy", {"moved": 1, "refused": 0, "newer": 0, "of_other_apps": 0})
         assert len(worker.told(OutboxTrouble)) == 1
 
 
@@ -132,6 +132,21 @@ async def test_a_row_that_cannot_be_read_shows_in_health(file: Path) -> None:
             if said.status == "degraded":
                 break
         assert said.reason == "1 rows cannot be read: see their column error"
+
+
+async def test_rows_of_an_app_that_nobody_relays_show_in_health(file: Path) -> None:
+    shop = Shop(OutboxModule(database=f"sqlite:///{file}", poll="100ms"))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        SyncOutbox("shpo").add_many(connection, [shop.note.job(1), shop.note.job(2)])
+        connection.execute("UPDATE workfleet_outbox SET created_ms = created_ms - 600000")
+    async with Worker(shop.app, heartbeat_enabled=False, health={"cache_ttl": "0s"}) as worker:
+        await until(lambda: worker.told(OutboxRowsStranded))
+        health = await worker.get(Health)
+        async with asyncio.timeout(15):  # a check that was on its way already may still say what was before
+            while (said := await health.check_one("outbox")).status == "healthy":
+                pass
+        assert (said.status, said.critical, said.facts["of_other_apps"]) == ("degraded", False, 2)
+        assert said.reason == "2 rows are of apps whose workers do not move them: shpo"
 
 
 async def test_without_queueing_nothing_is_moved(file: Path) -> None:

@@ -17,6 +17,11 @@ from workfleet.queues.actions import Acted
 
 ELSEWHERE = {"run", "dev", "init", "version", "cron", "probe", "config show", "config check"}
 """They ask no store; but `run`, of which test_runs.py is."""
+IN_POOL = """
+@app.handler("total", queue="sums", pool="cpu")
+def total(job: Job[int]) -> int:
+    return job.data
+"""
 GREET = JobType("greet", dict[str, object], str, queue="greetings")
 
 
@@ -47,6 +52,8 @@ class Operator:
 @pytest.fixture
 def operator(tmp_path: Path, server: Server) -> Operator:
     project = make_project(tmp_path)
+    with (project.folder / "app.py").open("a") as app:
+        app.write(IN_POOL)
     return Operator(Project(project.folder, {"WORKER_STORE": server.url}))
 
 
@@ -58,6 +65,7 @@ def test_every_command(operator: Operator, server: Server) -> None:
     act_on_schedules(operator)
     act_on_locks(operator, server)
     act_on_workers(operator)
+    look_at_metrics(operator)
     verbs = {" ".join(path) for path, found in ALL.items() if not hasattr(found, "commands")}
     assert verbs - operator.used == ELSEWHERE
 
@@ -93,6 +101,7 @@ def prepare(operator: Operator) -> None:
 
 def act_on_jobs(operator: Operator) -> None:
     assert "Ada" in operator("jobs show", "Ada").out
+    assert "failed" in operator("jobs explain", "nobody").out
     assert operator("jobs logs", "nobody").out.endswith("hello nobody\n")
     assert operator("jobs promote", "late").out == "1 job made ready\n"
     assert operator("jobs cancel", "late").out == "1 job cancelled\n"
@@ -161,6 +170,7 @@ def act_on_workers(operator: Operator) -> None:
         wait_for(lambda: workers(operator, "quiet"), "it is quiet")
         operator("workers quiet", "--undo", "--all", "--yes")
         wait_for(lambda: workers(operator, "on"), "it is no longer quiet")
+        act_on_pools(operator)
         operator("workers recycle", *works)
         others = wait_for(lambda: set(workers(operator, "on")) - set(works), "another one works")
         operator("workers stop", *others)
@@ -168,6 +178,30 @@ def act_on_workers(operator: Operator) -> None:
     finally:
         running.terminate()
         running.communicate(timeout=60)
+
+
+def act_on_pools(operator: Operator) -> None:
+    """A job starts the pool; then it has one child more, and then another one."""
+    operator("enqueue", "sums", "total", "7")
+    began = len(wait_for(lambda: children(operator), "it has started"))
+    operator("pools scale", "cpu", str(began + 1), "--yes")
+    first = wait_for(lambda: len(found := children(operator)) == began + 1 and found, "there is one more")
+    operator("pools recycle", "cpu", "--yes")
+    wait_for(lambda: children(operator) - first and first - children(operator), "one has replaced another")
+
+
+def children(operator: Operator) -> set[int]:
+    """The process ids of those that are ready."""
+    listed = operator("pools ls", "cpu", "--json").documents
+    return {child["pid"] for pool in listed for child in pool["children"] if child["state"] == "ready"}
+
+
+def look_at_metrics(operator: Operator) -> None:
+    """What the worker wrote into the metric store when it stopped."""
+    assert "workfleet_jobs_total" in operator("metrics ls").out
+    queried = operator("metrics query", "workfleet_jobs_total", "-l", "job=total", "--json", "--since", "1h").documents
+    assert sum(each["increase"] for each in queried) == 1
+    assert "workfleet_jobs_total{" in operator("metrics export").out
 
 
 def workers(operator: Operator, state: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from workfleet.enqueueing import Enqueueing
@@ -15,7 +15,10 @@ from workfleet.model.outcome import Outcome, Settlement
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import ClaimRequest, JobQuery, Store, Want
+from workfleet.ports.jobs import ClaimRequest, JobQuery, Want
+from workfleet.ports.stores import Store
+from workfleet.schedules.at_start import run_per_process
+from workfleet.schedules.process_local import ProcessLocalScheduler
 from workfleet.schedules.scheduler import Scheduler
 from workfleet.schedules.schedules import Schedules
 from workfleet.stores.open import open_store
@@ -74,7 +77,14 @@ class Process:
             wake=self._wake,
         )
         self.enqueueing = Enqueueing("worker-default", clock.now_ms)
-        self.schedules = Schedules(self._opened, self.enqueueing, clock, timezone="Europe/Berlin", enabled=enabled)
+        self.schedules = Schedules(
+            self._opened,
+            self.enqueueing,
+            clock,
+            timezone="Europe/Berlin",
+            enabled=enabled,
+            publish=self.events.append,
+        )
 
     async def _opened(self) -> Store:
         return self.store
@@ -86,6 +96,15 @@ class Process:
     async def on_memory(cls, now_ms: int = NOON) -> Process:
         clock = TestClock(now_ms)
         return cls(await open_store("memory://", app="shop", clock=clock, create=True), clock)
+
+    async def start(self, records: Sequence[ScheduleRecord], *, worker: str) -> int:
+        """Begin a process: `run_per_process`."""
+        return await run_per_process(records, self.store.jobs, worker=worker, publish=self.events.append)
+
+    def local(self, records: Sequence[ScheduleRecord], jobs: Any = None) -> ProcessLocalScheduler:
+        """The process's own schedules; `jobs` None: in its store."""
+        jobs = self.store.jobs if jobs is None else jobs
+        return ProcessLocalScheduler(records, jobs, worker="w1", clock=self.clock, publish=self.events.append)
 
     def told(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from tests.schedules.rig import DAY, NOON, SECOND, Process, record, turns
+from workfleet.events import JobEnqueued
 from workfleet.model.timing import Every
-from workfleet.schedules.at_start import run_per_process, run_per_release
-from workfleet.schedules.process_local import ProcessLocalScheduler
+from workfleet.schedules.at_start import run_per_release
 from workfleet.stores.open import open_store
 from workfleet.testing.clock import TestClock
 
@@ -20,10 +20,11 @@ async def test_once_per_process() -> None:
         record("own", facts={"scope": "process"}),
         record("delayed", facts={"start_delay_ms": "5000"}),
     ]
-    assert await run_per_process(records, process.store.jobs, worker="w1") == 3
-    assert await run_per_process(records, process.store.jobs, worker="w1") == 0  # a repeat after a lost reply
-    assert await run_per_process(records, process.store.jobs, worker="w2") == 1  # the shared ones overlap
+    assert await process.start(records, worker="w1") == 3
+    assert await process.start(records, worker="w1") == 0  # a repeat after a lost reply
+    assert await process.start(records, worker="w2") == 1  # the shared ones overlap
     jobs = await process.jobs()
+    assert sorted(event.id for event in process.told(JobEnqueued)) == sorted(job.id for job in jobs)
     assert sorted((job.schedule, job.metadata["worker"]) for job in jobs) == [
         ("delayed", "w1"), ("own", "w1"), ("own", "w2"), ("shared", "w1")
     ]  # fmt: skip
@@ -35,7 +36,7 @@ async def test_a_start_delay_is_no_wait_that_expires_a_run() -> None:
     process = await Process.on_memory()
     delayed = record("delayed", facts={"start_delay_ms": "5000"})
     delayed.job.expires_after_ms = 3_000
-    assert await run_per_process([delayed], process.store.jobs, worker="w1") == 1
+    assert await process.start([delayed], worker="w1") == 1
     (job,) = await process.jobs()
     assert (job.due_ms, job.expires_ms) == (NOON + 5_000, NOON + 8_000)
 
@@ -43,8 +44,8 @@ async def test_a_start_delay_is_no_wait_that_expires_a_run() -> None:
 async def test_overlap_allowed_shares_no_key_among_processes_and_schedules() -> None:
     process = await Process.on_memory()
     records = [record(name, facts={"scope": "process"}, overlap="allow") for name in ("a", "b")]
-    assert await run_per_process(records, process.store.jobs, worker="w1") == 2
-    assert await run_per_process(records, process.store.jobs, worker="w2") == 2
+    assert await process.start(records, worker="w1") == 2
+    assert await process.start(records, worker="w2") == 2
 
 
 async def test_once_per_release_in_the_fleet() -> None:
@@ -52,7 +53,7 @@ async def test_once_per_release_in_the_fleet() -> None:
     store = process.store
 
     async def start(release: str) -> int:
-        return await run_per_release([record()], store.jobs, store.keys, release=release)
+        return await run_per_release([record()], store.jobs, store.keys, release=release, publish=process.events.append)
 
     assert [await start("1.0"), await start("1.0")] == [1, 0]
     await process.run_all()
@@ -63,6 +64,7 @@ async def test_once_per_release_in_the_fleet() -> None:
     assert await start("1.2") == 1  # …and the next start makes up for it
     process.at(NOON + 300 * DAY)
     assert await start("1.2") == 0  # remembered although the job may have been pruned
+    assert [(event.name, event.created) for event in process.told(JobEnqueued)] == [("s", True)] * 3
 
 
 # Schedules of one process
@@ -71,7 +73,7 @@ async def test_once_per_release_in_the_fleet() -> None:
 async def test_a_process_schedule_makes_a_job_each_slot() -> None:
     process = await Process.on_memory(NOON + SECOND)
     beat = record("beat", Every(30 * SECOND))
-    local = ProcessLocalScheduler([beat], process.store.jobs, worker="w1", clock=process.clock)
+    local = process.local([beat])
     serving = asyncio.create_task(local.serve())
     for _ in range(6):
         await turns()
@@ -82,6 +84,7 @@ async def test_a_process_schedule_makes_a_job_each_slot() -> None:
     jobs = await process.jobs()
     assert [(job.slot_ms or 0) - NOON for job in jobs] == [30 * SECOND, 60 * SECOND, 90 * SECOND]
     assert {job.metadata["worker"] for job in jobs} == {"w1"}
+    assert [event.id for event in process.told(JobEnqueued)] == [job.id for job in jobs]
     assert await process.store.schedules.all() == []
 
 
@@ -94,7 +97,7 @@ async def test_a_clock_set_back_by_a_year_does_not_silence_a_process() -> None:
 
     clock = Settable(NOON)
     process = Process(await open_store("memory://", app="shop", clock=clock, create=True), clock)
-    local = ProcessLocalScheduler([record("beat", Every(30 * SECOND))], process.store.jobs, worker="w1", clock=clock)
+    local = process.local([record("beat", Every(30 * SECOND))])
     serving = asyncio.create_task(local.serve())
     await turns()
     clock.offset_ms = -366 * DAY
@@ -119,7 +122,7 @@ async def test_an_outage_leaves_out_a_slot_of_a_process_schedule() -> None:
             return await process.store.jobs.enqueue(jobs)
 
     beat = record("beat", Every(30 * SECOND))
-    local = ProcessLocalScheduler([beat], Jobs(), worker="w1", clock=process.clock)  # type: ignore[arg-type]
+    local = process.local([beat], Jobs())
     serving = asyncio.create_task(local.serve())
     await turns()
     process.at(NOON + 30 * SECOND)
@@ -129,6 +132,15 @@ async def test_an_outage_leaves_out_a_slot_of_a_process_schedule() -> None:
     await turns()
     serving.cancel()
     assert [(job.slot_ms or 0) - NOON for job in await process.jobs()] == [60 * SECOND]
+    assert len(process.told(JobEnqueued)) == 1
+
+
+async def test_housekeeping_of_a_process_is_told_to_nobody() -> None:
+    process = await Process.on_memory()
+    beat = record("beat")
+    beat.job.housekeeping = True
+    assert await process.start([beat], worker="w1") == 1
+    assert process.told(JobEnqueued) == []
 
 
 # Changes that another process made

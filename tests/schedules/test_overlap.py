@@ -12,7 +12,6 @@ from workfleet.events import ScheduleCoalesced, ScheduleFired, ScheduleSkipped
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every, timing
-from workfleet.schedules.at_start import run_per_process
 from workfleet.schedules.due import fire_time_ms
 
 QUARTER = 15 * MINUTE
@@ -102,7 +101,7 @@ async def test_a_trigger_takes_no_slot_away_from_a_run_that_waits() -> None:
 
 async def test_a_run_at_start_waits_and_cancels_nobody() -> None:
     process, running = await started("cancel_running")
-    assert await run_per_process([await stored(process)], process.store.jobs, worker="w2") == 1
+    assert await process.start([await stored(process)], worker="w2") == 1
     assert await process.store.jobs.cancels([running.claim]) == [False]
     assert await process.claim() == []
 

@@ -15,7 +15,6 @@ from workfleet.clock import SkewedClock
 from workfleet.events import ScheduleFired, ScheduleMissed, ScheduleSkipped, ScheduleUnusable, StoreTrouble
 from workfleet.model.jobs import JobState
 from workfleet.model.timing import CronTiming, Every
-from workfleet.schedules.at_start import run_per_process
 from workfleet.schedules.due import find_due, fire_of
 from workfleet.schedules.handed import AHEAD_MS, HOLD_MS, LEAD_MS
 from workfleet.stores.open import open_store
@@ -138,14 +137,14 @@ async def test_triggered_and_started_runs_overlap_like_fired_ones() -> None:
     triggered = await process.schedules.trigger("s")
     assert triggered.accepted
     (stored,) = await process.store.schedules.all()
-    assert await run_per_process([stored], process.store.jobs, worker="w1") == 0
+    assert await process.start([stored], worker="w1") == 0
     process.at(NOON)
     await process.scheduler.fire_due()
     (skipped,) = process.told(ScheduleSkipped)
     assert triggered.ref is not None
     assert skipped.reason == f"its run {triggered.ref.id} is not finished"
     await process.run_all()
-    assert await run_per_process([stored], process.store.jobs, worker="w1") == 1
+    assert await process.start([stored], worker="w1") == 1
     again = await process.schedules.trigger("s")
     assert (again.accepted, again.reason) == (
         False, f"the schedule 's' is running already (job {(await process.jobs())[-1].id})"

@@ -92,7 +92,10 @@ def test_the_sections_have_the_documents_defaults(project: Project) -> None:
             "version": None,
         },
         "tracing": {"enabled": True, "runs": "child"},
-        "log": {"level": "info", "format": "auto", "levels": {}},
+        "log": {
+            "level": "info", "format": "auto", "levels": {}, "redact": True, "redact_keys": [], "destinations": {},
+            "jobs": {"level": "info", "lines": 1_000, "size": "256KiB"},
+        },
         "outbox": {"database": None, "poll": "1s", "batch": 500},
     }  # fmt: skip
 

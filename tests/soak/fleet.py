@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .patience import patiently
 

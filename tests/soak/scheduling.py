@@ -19,10 +19,10 @@ from tests.soak.slots import Plan
 from workfleet import App, Job, catch_up
 from workfleet.app.builtins import Basis, OpenStore
 from workfleet.app.composition import compose
+from workfleet.app.logs import ProcessLogs
 from workfleet.app.loops import run_loop
 from workfleet.app.runtime import Runtime
 from workfleet.app.runtime_options import RuntimeOptions
-from workfleet.app.worker import configure_logs
 from workfleet.bus import Bus
 from workfleet.clock import SkewedClock, SystemClock
 from workfleet.events import Event, ScheduleFired
@@ -109,7 +109,8 @@ async def _work(plan: Plan, notes: Notes, number: int, skew_ms: int, opened: Ope
     bus.subscribe(notes.hear)
     composition = compose(application(plan, notes), cli=_SETTINGS)
     runtime = Runtime(
-        Basis(composition, clock, bus, worker, opened), RuntimeOptions(worker=worker, configure_logs=configure_logs)
+        Basis(composition, clock, bus, worker, opened),
+        RuntimeOptions(worker=worker, configure_logs=ProcessLogs().configure),
     )
     await runtime.start()
     notes.add("up", skew_ms)

@@ -18,7 +18,8 @@ from tests.soak.slots import Plan
 from workfleet import Client, JobType
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 from workfleet.stores.open import is_redis, open_store
 
 RUN = JobType("run", type(None), type(None))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import JobRecord
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 from workfleet.stores.open import open_store
 
 from .fleet import Fleet

@@ -13,7 +13,7 @@ from workfleet.events import Event
 from workfleet.model.fleet import LockGrant, WorkerRecord
 from workfleet.model.jobs import Claim, JobRecord, JobState
 from workfleet.model.outcome import Settlement
-from workfleet.ports.stores import Settled, TakeOver
+from workfleet.ports.jobs import Settled, TakeOver
 from workfleet.supervision.service import Service
 
 

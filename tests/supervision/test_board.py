@@ -34,15 +34,16 @@ def board(clock: SteppingClock) -> Iterator[Board]:
 
 
 def test_what_is_noted_is_read_through_another_mapping(board: Board, clock: SteppingClock) -> None:
-    first = board.put(Claim("job-1", "a" * 32), timeout_ms=5_000)
+    first = board.put(Claim("job-1", "a" * 32), timeout_ms=5_000, label="mail.send")
     second = board.put_lock("ledger:müller", "worker:token", ttl_ms=60_000)
     reader = Board.attach(os.dup(board.fd), clock=clock)
     assert reader.slots == 4
     assert reader.entries() == [
-        BoardEntry(first, 1, "job", "job-1", "a" * 32, 1_000_000, 1_005_000, 0),
+        BoardEntry(first, 1, "job", "job-1", "a" * 32, 1_000_000, 1_005_000, 0, "mail.send"),
         BoardEntry(second, 2, "lock", "ledger:müller", "worker:token", 1_000_000, 0, 60_000),
     ]
     assert reader.entries()[0].claim == Claim("job-1", "a" * 32)
+    assert [entry.shown for entry in reader.entries()] == ["mail.send (job-1)", "ledger:müller"]
     board.clear(first)
     assert [entry.name for entry in reader.entries()] == ["ledger:müller"]
     reader.close()
@@ -78,6 +79,11 @@ def test_what_does_not_fit_a_slot_is_refused(board: Board) -> None:
     assert board.put(Claim("x" * 500, "a" * 32)) == -1
     assert board.put(Claim("\ud800 is kept", "t")) == 1
     assert [entry.name for entry in board.entries()] == ["ü" * 127, "\ud800 is kept"]
+    assert board.put(Claim("y" * 400, "t"), label="ö" * 500) == 2
+    assert board.entries()[2].name == "y" * 400
+    label = board.entries()[2].label
+    assert label == "ö" * len(label)  # cut, and no half of a letter
+    assert 0 < len(label) < 50
 
 
 def test_progress_is_the_last_beat(board: Board, clock: SteppingClock) -> None:

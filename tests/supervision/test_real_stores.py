@@ -12,9 +12,10 @@ from tests.supervision.fakes import Published, until
 from workfleet.clock import SystemClock
 from workfleet.events import JobRecovered
 from workfleet.ids import new_token
-from workfleet.model.fleet import WorkerRecord
+from workfleet.model.fleet import LockGrant, WorkerRecord
 from workfleet.model.jobs import JobRecord, JobState
-from workfleet.ports.stores import ClaimRequest, Store, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, TakeOver, Want
+from workfleet.ports.stores import Store
 from workfleet.queues.reaper import Reaper
 from workfleet.queues.recovery import recover
 from workfleet.stores.open import open_store
@@ -43,6 +44,12 @@ async def claim(store: Store, *ids: str, worker: str, lease_ms: int) -> list[Job
 
 async def states(store: Store, *ids: str) -> list[tuple[JobState, int]]:
     return [(record.state, record.crashes) for record in await store.jobs.get(ids) if record is not None]
+
+
+async def lease_end(store: Store, job_id: str) -> int:
+    (record,) = await store.jobs.get([job_id])
+    assert record is not None
+    return record.lease_until_ms or 0
 
 
 async def test_a_dead_workers_jobs_are_taken_over_whatever_is_left_of_their_lease(store: Store) -> None:
@@ -88,7 +95,9 @@ async def test_a_kept_lease_does_not_expire_and_an_unkept_one_does(store: Store)
     async with asyncio.timeout(10):
         while (await states(store, unkept.id))[0][0] is JobState.ACTIVE:
             await asyncio.sleep(0.05)
-    await asyncio.sleep(1.0)  # more than two leases: long enough to lose it
+        # Kept for two leases longer.
+        while (await lease_end(store, kept.id)) < (kept.lease_until_ms or 0) + 800:
+            await asyncio.sleep(0.05)
     assert await states(store, kept.id, unkept.id) == [(JobState.ACTIVE, 0), (JobState.WAITING, 1)]
     for service in services:
         service.cancel()
@@ -118,14 +127,17 @@ async def test_a_claim_that_was_taken_away_is_told_to_be_lost(store: Store) -> N
 
 
 async def test_locks_are_kept_as_long_as_they_are_on_the_board(store: Store) -> None:
-    await store.locks.acquire("kept", "w:1", 1_000)
+    taken = await store.locks.acquire("kept", "w:1", 1_000)
+    assert isinstance(taken, LockGrant)
     await store.locks.acquire("unkept", "w:2", 1_000)
     board = Board.create(slots=4, clock=CLOCK)
     slot = board.put_lock("kept", "w:1", ttl_ms=1_000)
     keeper = LockKeeper(lambda: [board], store.locks, clock=CLOCK, publish=Published().append)
     keeping = asyncio.create_task(keeper.serve())
-    await asyncio.sleep(1.5)
-    assert [grant.name for grant in await store.locks.held()] == ["kept"]
+    async with asyncio.timeout(10):
+        while (held := {grant.name: grant for grant in await store.locks.held()}).keys() != {"kept"}:
+            await asyncio.sleep(0.05)
+    assert held["kept"].expires_ms > taken.expires_ms
     await store.locks.release("kept", None)
     await until(lambda: board.renewed_ms(slot) == -1)
     keeping.cancel()

@@ -14,7 +14,8 @@ from workfleet.errors import StoreUnavailable
 from workfleet.events import JobRecovered, StoreTrouble
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
 from workfleet.model.jobs import JobState
-from workfleet.ports.stores import Store, TakeOver
+from workfleet.ports.jobs import TakeOver
+from workfleet.ports.stores import Store
 from workfleet.queues.reaper import Reaper
 from workfleet.queues.recovery import recover
 

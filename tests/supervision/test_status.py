@@ -83,7 +83,9 @@ def test_the_document_has_the_fields_that_probe_reads(tmp_path: Path) -> None:
                 "pools": {},
                 "details": {},
                 "last_exit": None,
+                "last_exit_age_ms": None,
                 "instruction": None,
+                "running": [],
             }
         ],
     }
@@ -179,6 +181,24 @@ def test_what_another_machine_or_boot_left_is_not_in_the_way(tmp_path: Path, cha
     assert read_status(path) == own_status()
 
 
+def test_what_a_killed_second_run_left_beside_it_goes_with_the_next_start(other: Other) -> None:
+    other.write()
+    alive, elsewhere = other.path, beside(other.path, 4711)
+    killed = Other(beside(other.path, other.process.pid + 1_000_000))
+    killed.path = beside(other.path, killed.process.pid)
+    killed.write()
+    others = [beside(alive, other.process.pid), elsewhere, other.path.with_name("shop.status.old.json")]
+    write_status(others[0], status(host=socket.gethostname(), supervisor=other.facts))
+    write_status(others[1], status(host="web2", supervisor=SupervisorFacts(4711, "1", "another boot")))
+    others[2].write_text("{}")
+    StatusFile(alive).write(own_status())
+    assert killed.path.exists(), "its process lives"
+    killed.end()
+    StatusFile(alive).write(own_status())
+    assert not killed.path.exists()
+    assert all(path.exists() for path in others)
+
+
 def test_nothing_is_left_beside_it_at_the_end(other: Other) -> None:
     other.write()
     file = StatusFile(other.path)
@@ -190,14 +210,27 @@ def test_nothing_is_left_beside_it_at_the_end(other: Other) -> None:
     assert theirs.supervisor == other.facts
 
 
-def test_of_two_files_the_one_that_was_written_last_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("here", [True, False])
+def test_of_two_files_the_one_that_was_written_last_counts(tmp_path: Path, here: bool) -> None:
+    """Of this boot by the monotonic clock, though the wall clock was set back; of another boot that says nothing."""
+    facts = SupervisorFacts(1, "123", own_identity().boot_id if here else "boot")
     path = tmp_path / "s.json"
     fallback = fallback_status_file(path)
     fallback.parent.mkdir()
+    last = status(supervisor=facts, **({"written_mono_ms": 9} if here else {"written_ms": 9}))
     for earlier, later in ((path, fallback), (fallback, path)):
-        write_status(earlier, status(written_ms=1))
-        write_status(later, status(written_ms=2))
-        assert read_status(path) == status(written_ms=2)
+        write_status(earlier, status(supervisor=facts, written_ms=8, written_mono_ms=8))
+        write_status(later, last)
+        assert read_status(path) == last
+
+
+def test_a_file_of_this_boot_counts_before_one_of_another(tmp_path: Path) -> None:
+    ours = status(supervisor=SupervisorFacts(1, "123", own_identity().boot_id), written_ms=1, written_mono_ms=1)
+    path = tmp_path / "s.json"
+    fallback_status_file(path).parent.mkdir()
+    write_status(path, ours)
+    write_status(fallback_status_file(path), status(written_ms=9, written_mono_ms=9))
+    assert read_status(path) == ours
 
 
 def test_where_nothing_can_be_written_people_are_told_what_to_do(

@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import Callable
 
+import pytest
+
 from tests.supervision.fleet import ScriptedFleet, settle_down
 
 StartFleet = Callable[..., ScriptedFleet]
@@ -171,9 +173,43 @@ async def test_a_worker_whose_loop_does_not_move_is_dumped_killed_and_replaced(s
     fleet = start(scripts=["block-the-loop", "work"], stuck_after_ms=1_500)
     await fleet.until(lambda: fleet.events("worker.stuck"))
     why = "its event loop has made no progress for 1.5 s"
-    assert fleet.events("worker.stuck") == [{"pid": fleet.worker_pids()[0], "why": why}]
-    await fleet.until(lambda: len(fleet.worker_pids()) == 2)
-    assert "in user_code_that_blocks" in fleet.stderr
+    (stuck,) = fleet.events("worker.stuck")
     worker = fleet.lines("claims.jsonl")[0][1]
+    stack = stuck.pop("stack")
+    facts = {"worker": worker, "pid": fleet.worker_pids()[0], "why": why, "active": 1, "jobs": ["tests.job (job-0-0)"]}
+    assert stuck == facts
+    assert "in user_code_that_blocks" in stack
+    await fleet.until(lambda: len(fleet.worker_pids()) == 2)
+    assert "in user_code_that_blocks" not in fleet.stderr  # a log of JSON has JSON alone
     how = f"the process of worker {worker} was stuck ({why}) and was killed by its supervisor"
     assert fleet.journal("settle") == [["job-0-0", "crashed", how]]
+
+
+@pytest.mark.parametrize("script", ["block-the-loop", "hold-the-lock"])
+async def test_a_worker_that_is_blocked_is_told_while_it_lasts_with_its_job_and_its_stack(
+    start: StartFleet, script: str
+) -> None:
+    """Also where C code holds the interpreter lock, so that nothing of the worker itself could tell. It lives on."""
+    fleet = start(script=script, hold_s=6.0, block_s=9.0)
+    await fleet.until(lambda: fleet.events("worker.blocked"), seconds=60)
+    (told,) = fleet.events("worker.blocked")
+    assert (told["pid"], told["jobs"]) == (fleet.worker_pids()[0], ["tests.job (job-0-0)"])
+    assert told["blocked_ms"] >= 5_000
+    assert ("user_code_that_blocks" if script == "block-the-loop" else "hold_the_interpreter_lock") in told["stack"]
+    status = fleet.status()
+    assert status is not None
+    assert status.workers[0].running == ("tests.job (job-0-0)",)
+    await fleet.until(lambda: fleet.events("worker.went_on"), seconds=120)
+    (ended,) = fleet.events("worker.went_on")
+    assert ended["blocked_ms"] > told["blocked_ms"]
+    fleet.signal(signal.SIGTERM)
+    assert await fleet.exit_code() == 0
+    assert len(fleet.worker_pids()) == 1
+
+
+async def test_stacks_that_are_asked_for_by_hand_are_an_event(start: StartFleet) -> None:
+    fleet = start(script="work")
+    await fleet.ready()
+    os.kill(fleet.worker_pids()[0], signal.SIGUSR2)
+    await fleet.until(lambda: fleet.events("worker.dumped"))
+    assert "most recent call first" in fleet.events("worker.dumped")[0]["stack"]

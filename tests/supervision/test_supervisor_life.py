@@ -39,6 +39,28 @@ async def test_sigterm_drains_every_worker_and_exits_0(start: StartFleet) -> Non
     assert [worker.state for worker in status.workers] == ["stopped", "stopped"]
 
 
+async def test_a_store_may_take_what_is_left_of_the_budget_to_close(start: StartFleet) -> None:
+    """It writes back what it kept beside its file, on a disk that may be busy: that is no service that refuses."""
+    fleet = start(script="work")
+    await fleet.ready()
+    (fleet.folder / "slow-close").touch()
+    fleet.signal(signal.SIGTERM)
+    assert await fleet.exit_code(seconds=60) == 0
+    assert fleet.summary["refused"] == []
+    assert fleet.journal("close") == [None]
+
+
+async def test_a_second_signal_waits_for_no_store_that_closes(start: StartFleet) -> None:
+    fleet = start(script="work", options={"shutdown_timeout_ms": 600_000})
+    await fleet.ready()
+    (fleet.folder / "never-closes").touch()
+    fleet.signal(signal.SIGTERM)
+    await fleet.until(lambda: fleet.journal("closing"))
+    fleet.signal(signal.SIGTERM)
+    assert await fleet.exit_code(seconds=60) == 130
+    assert fleet.journal("close") == []
+
+
 async def test_a_signal_to_everything_is_left_to_the_supervisor(start: StartFleet) -> None:
     """As a terminal, a service manager or `kill -- -group` sends it."""
     fleet = start(script="work")

@@ -10,7 +10,8 @@ from workfleet.clock import SystemClock
 from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import Outcome, Settlement
-from workfleet.ports.stores import ClaimRequest, Store, Want
+from workfleet.ports.jobs import ClaimRequest, Want
+from workfleet.ports.stores import Store
 from workfleet.stores.memory.store import MemoryStore
 from workfleet.testing import FaultyStore
 

@@ -1,33 +1,49 @@
-"""The start log: every handler and schedule that a process knows, with target and next fire."""
+"""The start log: the application and its store, and every handler and schedule that a process knows, with target and
+next fire."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+from workfleet.events import Declared, WorkerStarting
 from workfleet.model.durations import format_duration
-from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import At, CronTiming, Every
+from workfleet.ports.stores import Store
 
+from .builtins import Basis
 from .composition import Composition
 from .definitions import Definition
+from .merged import MergedSchedules
 
 
-def start_lines(
-    composition: Composition,
-    definitions: Sequence[Definition],
-    stored: Sequence[ScheduleRecord],
-    orphaned: Sequence[str],
-    now_ms: int,
-) -> Iterator[str]:
-    """One line for each handler and schedule, and for what is switched off."""
+def announce(
+    basis: Basis, store: Store, definitions: Sequence[Definition], merged: MergedSchedules, *, each: bool
+) -> None:
+    """Publish it. `each` is whether it has a line for each handler and schedule."""
+    composition, registry = basis.composition, basis.composition.registry
+    basis.bus.publish(
+        WorkerStarting(
+            app=composition.app.name,
+            worker=basis.worker,
+            store=store.url,
+            jobs=len(registry.handlers),
+            schedules=len(registry.schedules),
+        )
+    )
+    if each:
+        for line in _lines(composition, definitions, merged):
+            basis.bus.publish(Declared(line=line))
+
+
+def _lines(composition: Composition, definitions: Sequence[Definition], merged: MergedSchedules) -> Iterator[str]:
     if not composition.core.queue_enabled:
         yield "queueing is off (WORKER_QUEUE_ENABLED=false): no queue is consumed, scheduled work runs in this process"
     if not composition.core.scheduler_enabled:
         yield "the scheduler is off (WORKER_SCHEDULER_ENABLED=false): no schedule fires from this process"
     for entry in sorted(composition.registry.handlers, key=lambda entry: (entry.queue, entry.name)):
         yield f"handler {entry.name} on queue {entry.queue} ({entry.code.where})"
-    due = {record.name: record.next_due_ms for record in stored}
+    due = {record.name: record.next_due_ms for record in merged.records}
     for definition in sorted(definitions, key=lambda definition: definition.record.name):
         record = definition.record
         parts = [f"schedule {record.name}", _when(definition)]
@@ -38,9 +54,9 @@ def start_lines(
         if not record.enabled:
             parts.append("disabled")
         elif (at := due.get(record.name)) is not None:
-            parts.append(f"next {_instant(at)}" if at > now_ms else "due now")
+            parts.append(f"next {_instant(at)}" if at > merged.at_ms else "due now")
         yield ", ".join(parts)
-    for name in orphaned:
+    for name in merged.orphaned:
         yield f"schedule {name} is orphaned: it is stored, but no code defines it any more"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workfleet.errors import ConfigError, Problem
+from workfleet.events import Event
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.ports.stores import Store
 from workfleet.schedules.at_start import run_per_process, run_per_release
@@ -29,12 +30,14 @@ async def run_at_start(
     store: Store,
     *,
     worker: str,
+    publish: Callable[[Event], None],
 ) -> None:
     """Enqueue them. Those that are paused in the store are left out. Raises `StoreUnavailable`."""
     paused = {record.name for record in stored if record.paused}
     enabled = [d for d in definitions if d.record.enabled and d.record.name not in paused]
     per_process = [d.record for d in enabled if d.run_on_start == "process"]
     per_release = [d.record for d in enabled if d.run_on_start == "release"]
-    await run_per_process(per_process, store.jobs, worker=worker)
+    await run_per_process(per_process, store.jobs, worker=worker, publish=publish)
     if composition.release:
-        await run_per_release(per_release, store.jobs, store.keys, release=composition.release)
+        release = composition.release
+        await run_per_release(per_release, store.jobs, store.keys, release=release, publish=publish)

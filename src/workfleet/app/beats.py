@@ -9,6 +9,7 @@ from msgspec import structs, to_builtins
 
 from workfleet.model.fleet import PoolReport
 from workfleet.supervision.control import Beat
+from workfleet.supervision.lifeline import restart_calls_when_shown
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -27,6 +28,7 @@ class Beats:
     async def serve(self) -> None:
         while True:
             self._send(self.beat())
+            restart_calls_when_shown()  # its stack may have been looked at while it was blocked
             await self._runtime.clock.sleep(_EVERY_S)
 
     def beat(self) -> Beat:

@@ -33,7 +33,7 @@ from .composition import Composition
 from .guarding import GuardMaker
 from .health import StoreProbe, health_of
 from .locking import LockPlace, check_factory, make_locks
-from .metrics import metrics_place, open_metric_store
+from .metrics import metric_store_at, metrics_place
 from .policies import milliseconds
 from .queue_counts import QueueCounts
 
@@ -152,7 +152,7 @@ class BuiltIns(Provider):
     async def metric_store(self, settings: MetricsSettings) -> AsyncIterator[MetricStore]:
         composition = self._basis.composition
         place = metrics_place(composition.loaded, settings, composition.app.name)
-        store = await open_metric_store(place, self._basis.bus.publish)
+        store = metric_store_at(place)
         yield store
         await store.close()
 

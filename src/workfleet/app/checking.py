@@ -26,6 +26,7 @@ from .builtins import Basis
 from .compile import read_code
 from .composition import Composition
 from .indicators import check_names, check_redis_clients
+from .logs import log_problems
 from .metrics import metrics_place
 from .planned import Planned, definitions_of, listened, plan
 from .pool_checks import DeclaredPools, named_problems, pool_name
@@ -100,6 +101,8 @@ def _of_settings(composition: Composition, *, driven: bool) -> list[Problem]:
     if "metrics" not in made and not driven:  # a test keeps none
         with _noting(problems):
             metrics_place(loaded, loaded.section("metrics", MetricsSettings), composition.app.name)
+    if not driven:  # a test logs nowhere of its own
+        problems += log_problems(loaded, composition.modules)
     if "health" not in made:
         health = loaded.section("health", HealthSettings)
         problems += check_names(health, composition)

@@ -7,6 +7,7 @@ something, and once more at its end; one that is killed takes the last tenth of 
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 import os
 import secrets
@@ -16,13 +17,16 @@ import sys
 import tempfile
 import threading
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.events import Event, JobEnqueued
+from workfleet.observe.metrics.recorder import ENQUEUED
+from workfleet.observe.metrics.registry import DropReason, MetricsRegistry
 from workfleet.ports.metrics import MetricRow
 
 _SOON_S = 0.1
@@ -98,6 +102,16 @@ class MetricsInbox:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def enqueues_counted(registry: MetricsRegistry) -> Callable[[Event], None]:
+    """A subscriber that counts the jobs which code in this child puts on queues, as the worker counts its own."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, JobEnqueued) and event.created:
+            registry.counter(ENQUEUED, labels={"job": event.name, "queue": event.queue})
+
+    return hear
+
+
 class MetricsOutbox:
     """The child's end: a thread that sleeps until something is measured."""
 
@@ -117,20 +131,35 @@ class MetricsOutbox:
             self._ending.wait(_SOON_S)  # what is measured meanwhile goes along
             self._measured.clear()
             self.send()
+        self.send()
 
     def send(self) -> None:
-        """Send all that is new. What the worker does not take is kept for the next time."""
+        """Send all that is new. What the worker does not take is kept for the next time; of too much, the newest."""
         self._rows.extend(self._registry.drain(0))
+        size = _BATCH
         while self._rows:
-            batch = list(islice(self._rows, _BATCH))
+            batch = list(islice(self._rows, size))
             try:
                 self._socket.sendto(msgspec.json.encode(_Parcel(self._address.secret, batch)), self._address.place)
-            except OSError:
-                while len(self._rows) > _MOST_KEPT:
-                    self._rows.popleft()
-                return
+            except OSError as error:
+                if error.errno != errno.EMSGSIZE:
+                    self._lose(max(len(self._rows) - _MOST_KEPT, 0), "buffer_full")
+                    return
+                if len(batch) == 1:
+                    self._lose(1, "too_large")
+                    self._measured.set()
+                # Long labels or many buckets; the next ones may be short again.
+                size = max(len(batch) // 2, 1)
+                continue
             for _ in batch:
                 self._rows.popleft()
+            size = _BATCH
+
+    def _lose(self, count: int, why: DropReason) -> None:
+        for _ in range(count):
+            self._rows.popleft()
+        if count:
+            self._registry.drop(why, count)
 
     def close(self) -> None:
         """Send what is left, and end."""

@@ -75,7 +75,12 @@ class Session:
     def schedules(self) -> Schedules:
         core = self.loaded.core
         return Schedules(
-            self.store, self.enqueueing, self.clock, timezone=core.timezone, enabled=core.scheduler_enabled
+            self.store,
+            self.enqueueing,
+            self.clock,
+            timezone=core.timezone,
+            enabled=core.scheduler_enabled,
+            publish=self.publish,
         )
 
 

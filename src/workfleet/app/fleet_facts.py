@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from workfleet.errors import StoreUnavailable
 from workfleet.model.cron import CronError
 from workfleet.model.jobs import JobCounts, JobState
 from workfleet.model.schedules import ScheduleRecord
@@ -24,8 +25,8 @@ _STATES = {state.value: state.value.replace("-", "_") for state in JobState}
 
 class FleetFactsReader:
     """A `FleetReader`, which asks the store two things a time, so that an idle worker sends few commands: how many jobs
-    there are, and at every other time for the schedules, else for one of what changes seldom. The first time it asks
-    for everything."""
+    there are, and at every other time for the schedules, else for one of what changes seldom. The first time, and after
+    an outage, it asks for everything."""
 
     def __init__(
         self, store: Store, collection: MetricsCollection, clock: Clock, counts: QueueCounts | None = None
@@ -47,6 +48,14 @@ class FleetFactsReader:
             self._seldom.append(self._read_locks)
 
     async def read(self) -> FleetFacts:
+        """Raises `StoreUnavailable`."""
+        try:
+            return await self._facts()
+        except StoreUnavailable:
+            self._looks = 0
+            raise
+
+    async def _facts(self) -> FleetFacts:
         seldom, number = self._seldom, self._looks
         for read in seldom if number == 0 else [seldom[number // 2 % len(seldom)]] if number % 2 else []:
             await read()

@@ -16,6 +16,8 @@ _PAGE = 1_000
 _MOST_PAGES = 2
 """Of schedules in one look; the next one goes on where it ended."""
 _ASK_TIME = 8
+_SET_MS = 1_000
+"""A wall clock that is off by more since the last look has not drifted, but was set."""
 
 
 class FleetLook:
@@ -38,6 +40,8 @@ class FleetLook:
         self._store, self._counts, self._clock, self._counted_s = store, counts, clock, float("-inf")
         self._ahead_ms: float | None = None
         """How far the store's clock is ahead of this process's monotonic one."""
+        self._wall_ahead_ms = 0.0
+        """How far this machine's wall clock was ahead of that when the store was asked last."""
         self._looks, self._after, self._round = 0, "", 0
         self._late: dict[str, tuple[int, int]] = {}
         """How late, and the round in which that was seen."""
@@ -76,9 +80,13 @@ class FleetLook:
         return {name: late_ms for name, (late_ms, _) in self._late.items()}
 
     async def _now_ms(self, store: Store) -> int:
-        """The store's time, asked for now and then: clocks drift, and may be set."""
-        if self._ahead_ms is None or self._looks % _ASK_TIME == 0:
+        """The store's time, asked for now and then: clocks drift, and may be set. Where this machine's was, that of a
+        store in a file was set with it."""
+        wall_ahead_ms = self._clock.now_ms() - self._clock.monotonic() * 1000
+        was_set = abs(wall_ahead_ms - self._wall_ahead_ms) > _SET_MS
+        if self._ahead_ms is None or was_set or self._looks % _ASK_TIME == 0:
             self._ahead_ms = await store.now_ms() - self._clock.monotonic() * 1000
+            self._wall_ahead_ms = wall_ahead_ms
         self._looks += 1
         return round(self._clock.monotonic() * 1000 + self._ahead_ms)
 

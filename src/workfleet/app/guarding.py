@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from workfleet.bus import Bus
@@ -12,7 +13,7 @@ from workfleet.guards.build import Site, Tools, build_guards, guard_faults
 from workfleet.guards.refusing import Place
 from workfleet.locks.locks import Locks
 from workfleet.model.declared import GuardSpec
-from workfleet.observe.trace import span
+from workfleet.observe.trace import span, told_by
 from workfleet.ports.clock import Clock
 from workfleet.ports.guards import Guard
 from workfleet.ports.metrics import Metrics
@@ -31,7 +32,7 @@ class GuardMaker:
             metrics=metrics,
             clock=clock,
             publish=bus.publish,
-            span=span,
+            span=partial(span, failed=told_by(bus.publish)),
             draw=random.random,
         )
 

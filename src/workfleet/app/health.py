@@ -19,8 +19,8 @@ from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import Outcome
 from workfleet.observe.logs.redaction import Redactor
 from workfleet.ports.clock import Clock
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.ports.pulse import PulseRequest
-from workfleet.ports.stores import ClaimRequest, Want
 from workfleet.settings.health import HealthSettings
 
 from .client import Session

@@ -17,7 +17,6 @@ from workfleet.bus import Bus
 from workfleet.clock import SystemClock
 from workfleet.errors import HandlerNotFound, PoolError
 from workfleet.model.jobtypes import Job
-from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.payloads.codec import encode_result
 from workfleet.payloads.hints import read_hints
@@ -28,12 +27,13 @@ from workfleet.stores.open import open_store
 
 from .assemble import container_of
 from .builtins import Basis
-from .child_metrics import Address, MetricsOutbox
+from .child_metrics import Address, MetricsOutbox, enqueues_counted
 from .composition import Composition, composition_of
 from .definitions import schedules_queue
 from .graph import POOLS
 from .inject import Injected, run_here
 from .job_usage import JobUsage
+from .logs import to_parent
 from .queueing import payload_limits
 
 HANDLER_METHOD = "workfleet_handler"
@@ -68,12 +68,13 @@ async def _graph(
     locator: str, config: Mapping[str, Any], measured: Address | None
 ) -> AsyncIterator[tuple[AsyncContainer, ChildHandlers]]:
     composition = composition_of(locator, config)
-    log = composition.loaded.section("log", LogSettings)
-    configure_logging(LogOptions(format=log.format, level=log.level, levels=dict(log.levels)))
+    to_parent(composition.loaded.section("log", LogSettings))
     basis = Basis(composition, SystemClock(), Bus(), "pool child", open_store)
     registry = MetricsRegistry()
     container = container_of(basis, registry, _no_pools(composition))
     outbox = None if measured is None else MetricsOutbox(registry, measured)
+    if outbox is not None:
+        basis.bus.subscribe(enqueues_counted(registry))
     try:
         yield container, ChildHandlers(composition, container, None if measured is None else JobUsage(registry))
     finally:

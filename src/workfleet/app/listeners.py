@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -62,6 +63,7 @@ class ListenerLine:
         self._injected = {name: split_hint(hint) for name, hint in hints.items() if not _is_event(hint)}
         self._waiting: deque[RunEvent | Event] = deque()
         self._something = asyncio.Event()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._telling = asyncio.Lock()
         self._hanging: asyncio.Task[BaseException | None] | None = None
         self._dropped = 0
@@ -108,7 +110,10 @@ class ListenerLine:
             self._dropped += 1
             return
         self._waiting.append(said)
-        self._something.set()
+        if threading.get_ident() == self._thread:
+            self._something.set()
+        else:  # a line that code in a thread wrote, say
+            self._loop.call_soon_threadsafe(self._something.set)
 
     async def _tell(self, event: RunEvent | Event) -> None:
         if self._hanging is not None and not self._hanging.done():

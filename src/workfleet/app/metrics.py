@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from workfleet.errors import ConfigError, Problem, StoreUnavailable
-from workfleet.events import Event, MetricsUnavailable
+from workfleet.errors import ConfigError, Problem
+from workfleet.events import Event
 from workfleet.health.cgroup import read_cgroup_memory
+from workfleet.health.indication import HealthReport
 from workfleet.health.process import OwnProcess
 from workfleet.observe.metrics.fleet import FleetCollector
 from workfleet.observe.metrics.flusher import MetricsFlusher
+from workfleet.observe.metrics.health import HealthCollector
 from workfleet.observe.metrics.memory import MemoryMetricStore
 from workfleet.observe.metrics.process import ProcessCollector
 from workfleet.observe.metrics.pruner import MetricsPruner
@@ -38,6 +40,8 @@ from workfleet.supervision.service import Service
 from .policies import milliseconds
 
 Tell: TypeAlias = Callable[[Sequence[Sample]], None]
+LastReport: TypeAlias = Callable[[], HealthReport | None]
+"""What health said last; None: nobody has asked yet."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +76,14 @@ def metrics_place(loaded: Loaded, settings: MetricsSettings, app: str) -> Metric
     return MetricsPlace(name, path=loaded.project / ".workfleet" / f"{file}.metrics.db")
 
 
-async def open_metric_store(place: MetricsPlace, publish: Callable[[Event], None]) -> MetricStore:
-    """The metric store of a worker. Raises `ConfigError` for a database that cannot be understood."""
+def metric_store_at(place: MetricsPlace) -> MetricStore:
+    """The metric store of a worker, which is opened when it is first used: no job waits for it. Raises `ConfigError`
+    for a database that cannot be understood."""
     if place.url is not None:
         from workfleet.observe.metrics.postgres import PostgresMetricStore
 
         return PostgresMetricStore(place.url, place.app)
-    if place.path is None:
-        return MemoryMetricStore()
-    try:
-        return await SqliteMetricStore.open(place.path, place.app)
-    except StoreUnavailable as error:
-        # Metrics are not worth a single job: they are kept in memory until somebody has looked at the file.
-        publish(MetricsUnavailable(path=str(place.path), reason=error.reason))
-        return MemoryMetricStore()
+    return MemoryMetricStore() if place.path is None else SqliteMetricStore(place.path, place.app)
 
 
 def metric_services(
@@ -97,6 +95,7 @@ def metric_services(
     index: int,
     clock: Clock,
     publish: Callable[[Event], None],
+    health: LastReport,
     tell: Tell | None = None,
 ) -> list[Service]:
     """The loops that measure, write and prune; none where nothing is measured. The first worker of a machine (`index`
@@ -120,7 +119,7 @@ def metric_services(
             max_age_ms=milliseconds(settings.retention),
             interval_ms=milliseconds(settings.cleanup_interval),
         ),
-        *_collectors(settings, registry, fleet, index=index, clock=clock, publish=publish),
+        *_collectors(settings, registry, fleet, health, index=index, clock=clock, publish=publish),
     ]
     if tell is not None:
         services.append(Teller(registry, tell, clock, interval_ms=interval_ms))
@@ -133,6 +132,7 @@ def _collectors(
     settings: MetricsSettings,
     registry: MetricsRegistry,
     fleet: FleetReader,
+    health: LastReport,
     *,
     index: int,
     clock: Clock,
@@ -144,7 +144,10 @@ def _collectors(
     if wanted.process:
         # Not the worker's id, which is another one after every restart: its place lasts, and so do its series.
         labels = {"host": host, "worker": str(index)}
-        services.append(ProcessCollector(registry, OwnProcess().read, clock, labels=labels, interval_ms=interval_ms))
+        services += [
+            ProcessCollector(registry, OwnProcess().read, clock, labels=labels, interval_ms=interval_ms),
+            HealthCollector(registry, lambda: _statuses(health()), clock, labels=labels, interval_ms=interval_ms),
+        ]
     if wanted.system and index == 0:
         machine = MachineReader(memory=_memory, cpus=usable_cpus, all_cpus=os.cpu_count())
         services.append(SystemCollector(registry, machine.read, clock, labels={"host": host}, interval_ms=interval_ms))
@@ -152,6 +155,10 @@ def _collectors(
         every_ms = milliseconds(wanted.store_interval)
         services.append(FleetCollector(registry, fleet, clock, publish, interval_ms=every_ms))
     return services
+
+
+def _statuses(report: HealthReport | None) -> dict[str, str]:
+    return {} if report is None else {each.name: each.status for each in report.indicators}
 
 
 def _memory() -> Limits | None:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from contextlib import suppress
+from functools import partial
 
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
@@ -26,10 +27,11 @@ from .app import App
 from .builtins import Basis
 from .composition import Composition, compose
 from .idle import IdleWatch
+from .log_options import check_files
+from .logs import ProcessLogs, own_destinations
 from .policies import milliseconds
 from .runtime import Runtime
 from .runtime_options import RuntimeOptions
-from .worker import configure_logs
 
 _SLOTS = 4_096
 
@@ -39,7 +41,9 @@ async def run_here(app: App, *, until_idle: bool) -> None:
     clock, bus = SystemClock(), Bus()
     composition = compose(app)
     _check_memory(composition)
-    configure_logs(composition.loaded.section("log", LogSettings))
+    logs, own = ProcessLogs(), own_destinations(composition.modules)
+    check_files(composition.loaded)
+    logs.configure(composition.loaded.section("log", LogSettings), own)
     bus.subscribe(LogSubscriber())
     # No thread can reach a store in memory: the worker renews there what it holds itself.
     board = None if composition.store_url == MEMORY else Board.create(slots=_SLOTS, clock=clock)
@@ -55,7 +59,12 @@ async def run_here(app: App, *, until_idle: bool) -> None:
         if instruction in ("stop", "recycle"):  # nobody is here to start it anew
             stop.set()
 
-    options = RuntimeOptions(worker=worker, configure_logs=configure_logs, extra_services=keeper, on_instruction=told)
+    options = RuntimeOptions(
+        worker=worker,
+        configure_logs=partial(logs.configure, own=own),
+        extra_services=keeper,
+        on_instruction=told,
+    )
     runtime = Runtime(basis, options)
     try:
         with StrayForks():
@@ -64,6 +73,7 @@ async def run_here(app: App, *, until_idle: bool) -> None:
     finally:
         if board is not None:
             board.close()
+        logs.close()
 
 
 async def _until_told(runtime: Runtime, stop: asyncio.Event, *, until_idle: bool) -> None:

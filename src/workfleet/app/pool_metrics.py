@@ -70,7 +70,7 @@ class PoolMetrics:
 
     def _measure_children(self, stats: PoolStats) -> None:
         """By place, which lasts, and not by process. A place that is empty has nothing."""
-        seen = {str(child.slot): child for child in stats.children[:_PLACES]}
+        seen = {str(child.slot): child for child in stats.children[:_PLACES] if child.slot is not None}
         gone = {place for pool, place in self._measured if pool == stats.name} - seen.keys()
         for place in gone:
             for name in (MEMORY, CPU):

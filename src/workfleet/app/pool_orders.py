@@ -75,6 +75,7 @@ def _report(stats: PoolStats, options: PoolOptions) -> PoolReport:
         ready=stats.ready,
         busy=stats.busy,
         queued=stats.queued,
+        waiting=stats.waiting_runs,
         calls=stats.calls,
         failures=stats.failures,
         restarts=stats.restarts,
@@ -86,7 +87,7 @@ def _report(stats: PoolStats, options: PoolOptions) -> PoolReport:
 
 
 def _first(children: Iterable[ChildStats]) -> list[ChildStats]:
-    return sorted(children, key=lambda child: child.slot)[:_MOST_CHILDREN]
+    return sorted(children, key=lambda child: (child.slot is None, child.slot or 0))[:_MOST_CHILDREN]
 
 
 def _child(child: ChildStats) -> ChildReport:
@@ -105,6 +106,6 @@ def _child(child: ChildStats) -> ChildReport:
 
 
 def _in_words(exit_: LastExit) -> str:
-    """How it ended and what led to it; where that is the same, once."""
-    told = exit_.how if exit_.why in ("", exit_.how) else f"{exit_.how}: {exit_.why}"
+    """How it ended and what led to it, which often says both."""
+    told = exit_.why if exit_.how in exit_.why else f"{exit_.how}: {exit_.why}" if exit_.why else exit_.how
     return told[:_SHORT]

@@ -11,8 +11,9 @@ from dishka import AsyncContainer, FromComponent, Provider, Scope
 from workfleet.errors import ConfigError, PayloadRejected, Problem
 from workfleet.model.fleet import PoolReport
 from workfleet.model.jobtypes import Job
+from workfleet.observe.logs.context import current_keep
 from workfleet.observe.metrics.registry import MetricsRegistry
-from workfleet.observe.trace import current_trace, remote_span
+from workfleet.observe.trace import current_trace, remote_span, told_by
 from workfleet.pools.marks import ProcessOptions
 from workfleet.pools.options import ChildSpec
 from workfleet.pools.pool import ProcessPool
@@ -21,7 +22,7 @@ from workfleet.pools.registry import Pools, PoolSetup
 from workfleet.ports.guards import Call
 from workfleet.ports.spans import CallTracing
 from workfleet.settings.pools import PoolsSettings
-from workfleet.settings.sections import MetricsSettings, TracingSettings
+from workfleet.settings.sections import LogSettings, MetricsSettings, TracingSettings
 
 from .builtins import Basis
 from .child_metrics import Address, MetricsInbox
@@ -29,13 +30,14 @@ from .compile import Invoke, around
 from .graph import POOLS
 from .guarding import GuardMaker
 from .in_child import HANDLER_METHOD, facts_of
+from .log_calls import Keeper, KeptLine, carry
 from .pool_checks import cpu_options, guarded_method, named_problems, pool_name, pool_options
 from .pool_orders import reports_of
 from .pool_recipes import recipe_of
 from .registry import Code
 
 _STOP_MS = 5_000
-_TRACING = CallTracing(remote_span, current_trace, "workfleet.observe.trace_calls:in_call")
+_IN_CHILDREN = "workfleet.observe.trace_calls:in_call"
 
 
 class Pooling:
@@ -92,12 +94,15 @@ class Pooling:
         self._settings = settings
         inbox = MetricsInbox(registry) if metrics.collection.enabled else None
         self._measured = inbox.address if inbox else None
+        publish = self._basis.bus.publish
+        begin = partial(remote_span, failed=told_by(publish))
         try:
             pools = Pools(
                 lambda cls, options: self._setup(cls, options, guards),
                 clock=self._basis.clock,
-                publish=self._basis.bus.publish,
-                trace=_TRACING if tracing.enabled else None,
+                publish=publish,
+                trace=CallTracing(begin, current_trace, _IN_CHILDREN) if tracing.enabled else None,
+                carry=carry,
             )
             self._declare(pools)
             self._pools = pools
@@ -141,8 +146,13 @@ class Pooling:
             assert self._container is not None
             here = ChildSpec(f"{cls.__module__}:{cls.__qualname__}")
             return PoolSetup(here, read, middleware, recipe_of(cls, self._container))
-        child = self._child("worker_object", cls.__module__, cls.__qualname__) if self._locator else ChildSpec.of(cls)
+        child = self._child("worker_object", cls.__module__, cls.__qualname__) if self._locator else self._bare(cls)
         return PoolSetup(child, read, middleware)
+
+    def _bare(self, cls: type[Any]) -> ChildSpec:
+        """The class alone, where children cannot import the application."""
+        logs = self._basis.composition.loaded.section("log", LogSettings).model_dump(mode="json")
+        return ChildSpec("workfleet.app.bare_child:by_name", (logs, *ChildSpec.of(cls).args))
 
     def _child(self, factory: str, *arguments: str) -> ChildSpec:
         return ChildSpec(f"workfleet.app.in_child:{factory}", (self._locator, self._config, self._measured, *arguments))
@@ -161,10 +171,13 @@ class _Listener:
     """Hears what a handler says in its child, and says it under the run's claim."""
 
     def __init__(self, job: Job[Any]) -> None:
-        self._job = job
+        self._job, self._kept = job, Keeper(current_keep())
 
     def log(self, entry: Any) -> None:
-        self._job.log(str(entry))
+        if isinstance(entry, KeptLine):
+            self._kept.log(entry)
+        else:
+            self._job.log(str(entry))
 
     def progress(self, value: Any) -> None:
         _ = self._job.progress(value)  # sent without being awaited; a stale claim ends the run by itself

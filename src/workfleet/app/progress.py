@@ -12,7 +12,7 @@ _EVERY_S = 1.0
 class NoBoard:
     """Stands where nobody reads a board: what has no place on one is renewed by its own process."""
 
-    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None, label: str = "") -> int:
         return -1
 
     def ended(self, slot: int) -> None:
@@ -22,6 +22,9 @@ class NoBoard:
         return None
 
     def beat(self) -> None:
+        return None
+
+    def rest(self) -> None:
         return None
 
 
@@ -34,6 +37,9 @@ class LoopProgress:
         self._board, self._clock = board, clock
 
     async def serve(self) -> None:
-        while True:
-            self._board.beat()
-            await self._clock.sleep(_EVERY_S)
+        try:
+            while True:
+                self._board.beat()
+                await self._clock.sleep(_EVERY_S)
+        finally:
+            self._board.rest()  # what is closed after this may take its time, and blocks nobody

@@ -11,13 +11,11 @@ from dishka import AsyncContainer
 
 from workfleet.bus import Bus
 from workfleet.errors import StoreUnavailable
-from workfleet.events import Declared, SettingIgnored, WorkerDraining, WorkerReady, WorkerStarting, WorkerStopped
+from workfleet.events import SettingIgnored, WorkerDraining, WorkerReady, WorkerStopped
 from workfleet.health.lag import LoopLagSampler
 from workfleet.health.service import Health
 from workfleet.model.fleet import WorkerRecord
-from workfleet.model.schedules import ScheduleRecord
 from workfleet.modules.module import Module
-from workfleet.observe.logs.context import bind_job
 from workfleet.observe.metrics.recorder import MetricsRecorder
 from workfleet.observe.metrics.registry import MetricsRegistry
 from workfleet.observe.metrics.store import MetricStore
@@ -26,24 +24,18 @@ from workfleet.pools.registry import Pools
 from workfleet.ports.clock import Clock
 from workfleet.ports.spans import OpenRun, nobody_looks
 from workfleet.ports.stores import Store
-from workfleet.queues.canceller import Canceller
-from workfleet.queues.exchange import Exchange
 from workfleet.queues.handlers import HandlerTable
-from workfleet.queues.pruner import Pruner
-from workfleet.queues.reaper import Reaper
-from workfleet.queues.renewal import Renewal
-from workfleet.queues.runner import Runner
+from workfleet.queues.kept import MostKept
 from workfleet.schedules.process_local import ProcessLocalScheduler
-from workfleet.schedules.scheduler import Scheduler, anchored
+from workfleet.schedules.scheduler import Scheduler
 from workfleet.settings.health import HealthSettings
 from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings, TracingSettings
-from workfleet.stores.open import is_redis
 from workfleet.supervision.board import Board
-from workfleet.supervision.identity import is_alive, own_identity
+from workfleet.supervision.identity import own_identity
 from workfleet.supervision.service import Service, ServiceGroup
 
 from .aftermath import Aftermath
-from .announce import start_lines
+from .announce import announce
 from .at_start import check_releases, run_at_start
 from .builtins import Basis
 from .checking import checked_graph
@@ -54,11 +46,13 @@ from .definitions import Definition
 from .fleet_facts import FleetFactsReader
 from .graph import close_graph
 from .guarding import GuardMaker
-from .handlers import build_handlers, unknown_policy
+from .handlers import build_handlers
 from .health import StoreProbe
 from .hooks import call_hooks, end_hooks, module_services
 from .indicators import add_indicators
+from .job_engine import JobEngine
 from .locking import LockPlace
+from .merged import MergedSchedules
 from .metrics import metric_services
 from .planned import define_all
 from .policies import milliseconds
@@ -123,17 +117,22 @@ class Runtime:
             await call_hooks([module], "init", self.container)
         table = await build_handlers(composition, compiler, self.definitions, scheduler, self.options.queues)
         self.table = table
-        reaper = self._reaper(await self.container.get(LockPlace))
+        locks = await self.container.get(LockPlace)
         await call_hooks(composition.modules, "bootstrap", self.container)
-        stored = await self._announce(scheduler)
+        merged = await MergedSchedules.of(self.store, self.definitions)
+        if self.options.announce:
+            announce(self.basis, self.store, self.definitions, merged, each=scheduler.log_registered_jobs)
         if composition.core.scheduler_enabled:
-            await run_at_start(composition, self.definitions, stored, self.store, worker=self.options.worker)
-        await self._make_services(table, reaper)
+            worker = self.options.worker
+            await run_at_start(
+                composition, self.definitions, merged.records, self.store, worker=worker, publish=publish
+            )
+        await self._make_services(table, locks)
         # Before anything is claimed, those of queues without any included: limits that the code no longer has vanish.
         await self.store.queues.set_limits(table.limits)
         # Registered before it takes anything over: killed in between, it is found to be dead itself.
         await self.store.fleet.register(self._record)
-        await reaper.bury()
+        await self.engine.reaper.bury()
         self._start_services()
         self.ready = True
         publish(WorkerReady(worker=self.options.worker, queues=", ".join(sorted(table.queues)) or "no queue"))
@@ -205,51 +204,15 @@ class Runtime:
                 self.problems.append("resources of the application did not close in time: see what its providers yield")
         self.threads.shutdown()
 
-    def _reaper(self, locks: LockPlace) -> Reaper:
-        core = self.composition.core
-        return Reaper(
-            self.store,
-            worker=self.options.worker,
-            is_alive=is_alive,
-            lease_ms=milliseconds(core.lease),
-            poll_ms=milliseconds(core.poll),
-            max_crashes=core.max_crashes,
-            clock=self.clock,
-            publish=self.bus.publish,
-            steady=lambda: self.probe.steady,
-            locks=None if self.composition.locks_url is None else locks.get,
-        )
+    async def _kept(self) -> MostKept:
+        most = (await self.container.get(LogSettings)).jobs
+        return MostKept(most.lines, int(most.size))
 
     async def _run_spans(self) -> OpenRun:
         wanted = await self.container.get(TracingSettings)
         return RunSpans(self.bus.publish, linked=wanted.runs == "linked") if wanted.enabled else nobody_looks
 
-    def _make_exchange(self, table: HandlerTable, trace: OpenRun) -> Exchange:
-        core, clock, publish = self.composition.core, self.clock, self.bus.publish
-        runner = Runner(
-            table,
-            self.store.jobs,
-            clock=clock,
-            publish=publish,
-            bind=bind_job,
-            draw=self.options.draw,
-            unknown=unknown_policy(self.composition),
-            trace=trace,
-        )
-        return Exchange(
-            self.store.jobs,
-            runner,
-            table,
-            self.board,
-            worker=self.options.worker,
-            lease_ms=milliseconds(core.lease),
-            poll_ms=self._seldom_ms,
-            clock=clock,
-            publish=publish,
-            calls=2 if is_redis(self.store.url) else 1,
-        )
-
-    async def _make_services(self, table: HandlerTable, reaper: Reaper) -> None:
+    async def _make_services(self, table: HandlerTable, locks: LockPlace) -> None:
         """Two groups: the sources of new work stop first, everything that finishes and keeps it last."""
         self._record = WorkerRecord(
             id=self.options.worker,
@@ -259,12 +222,24 @@ class Runtime:
             release=self.composition.release,
         )
         clock, publish = self.clock, self.bus.publish
-        self.exchange = self._make_exchange(table, await self._run_spans())
+        self.engine = JobEngine(
+            self.basis,
+            self.options,
+            self.store,
+            table,
+            self.board,
+            locks=locks,
+            steady=lambda: self.probe.steady,
+            trace=await self._run_spans(),
+            kept=await self._kept(),
+            poll_ms=self._seldom_ms,
+        )
+        self.exchange = self.engine.exchange
         if self.options.driven:
             self.exchange.pause()
         self.scheduler = self._make_scheduler()
         self.aftermath = await Aftermath.of(self.basis, self.store, self.container, self.threads, self.options.worker)
-        kept = [self.exchange] if self.options.driven else await self._keepers(reaper)
+        kept = [self.exchange] if self.options.driven else await self._keepers()
         brought = await module_services(self.composition.modules, self.container)
         timers = [] if self.options.driven else [*brought, *self._timers()]
         self._services = ServiceGroup("worker", kept, clock=clock, publish=publish)
@@ -273,7 +248,7 @@ class Runtime:
     def _start_services(self) -> None:
         self._tasks = [asyncio.create_task(group.serve(), name=group.name) for group in (self._services, self._sources)]
 
-    async def _keepers(self, reaper: Reaper) -> list[Service]:
+    async def _keepers(self) -> list[Service]:
         """What finishes and keeps work; the exchange last, so that it stops first."""
         clock, publish, store = self.clock, self.bus.publish, self.store
         self.probe = await self.container.get(StoreProbe)
@@ -289,6 +264,7 @@ class Runtime:
             index=self.options.index,
             clock=clock,
             publish=publish,
+            health=lambda: self.readiness.report,
             tell=self.options.tell_metrics,
         )
         pools = await self.container.get(Pools)
@@ -312,22 +288,7 @@ class Runtime:
                 clock=clock,
                 publish=publish,
             ),
-            reaper,
-            Pruner(store.jobs, clock, ledger=store.ledger, ledger_age_ms=self.aftermath.age_ms),
-            Renewal(
-                store.jobs,
-                self.exchange.unnoted,
-                self.exchange.lose,
-                lease_ms=milliseconds(self.composition.core.lease),
-                clock=clock,
-            ),
-            Canceller(
-                store.jobs,
-                self.exchange.claims,
-                self.exchange.cancel,
-                poll_ms=milliseconds(self.composition.core.poll),
-                clock=clock,
-            ),
+            *self.engine.keepers(ledger_age_ms=self.aftermath.age_ms),
             *self.options.extra_services(self),
             self.exchange,
         ]
@@ -341,7 +302,9 @@ class Runtime:
         if not self.composition.core.scheduler_enabled:
             return []
         local = [d.record for d in self.definitions if d.per_process and d.record.enabled]
-        per_process = ProcessLocalScheduler(local, self.store.jobs, worker=self.options.worker, clock=self.clock)
+        per_process = ProcessLocalScheduler(
+            local, self.store.jobs, worker=self.options.worker, clock=self.clock, publish=self.bus.publish
+        )
         return [per_process, self.scheduler]
 
     def _make_scheduler(self) -> Scheduler:
@@ -355,30 +318,6 @@ class Runtime:
             wake=self.exchange.wake,
             skips={d.record.name: d.skips for d in self.definitions if d.skips is not None},
         )
-
-    async def _announce(self, scheduler: SchedulerSettings) -> list[ScheduleRecord]:
-        """Bring the schedules into the store and tell what there is. Returns them as they are there."""
-        composition, publish = self.composition, self.bus.publish
-        now = await self.store.now_ms()
-        shared = [anchored(d.record, now) for d in self.definitions if not d.per_process]
-        orphaned = await self.store.schedules.merge(shared)
-        stored = [record for record in await self.store.schedules.get([s.name for s in shared]) if record is not None]
-        if not self.options.announce:
-            return stored
-        registry = composition.registry
-        publish(
-            WorkerStarting(
-                app=composition.app.name,
-                worker=self.options.worker,
-                store=self.store.url,
-                jobs=len(registry.handlers),
-                schedules=len(registry.schedules),
-            )
-        )
-        if scheduler.log_registered_jobs:
-            for line in start_lines(composition, self.definitions, stored, orphaned, now):
-                publish(Declared(line=line))
-        return stored
 
     async def _forget(self) -> None:
         """Take our record out, unless a job is still ours: then the record is how others find out that we are gone."""

@@ -10,12 +10,12 @@ import gc
 import os
 import sys
 import traceback
+from functools import partial
 
 from workfleet.bus import Bus
 from workfleet.clock import SystemClock
 from workfleet.errors import ConfigError, Problem, UsageError, WorkfleetError
 from workfleet.events import WorkerStopped
-from workfleet.observe.logs.setup import LogOptions, configure_logging
 from workfleet.observe.logs.subscriber import LogSubscriber
 from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
 from workfleet.stores.open import MEMORY, open_store
@@ -46,6 +46,7 @@ from .beats import Beats
 from .builtins import Basis
 from .composition import Composition, composition_of
 from .idle import IdleWatch
+from .logs import ProcessLogs, own_destinations
 from .loops import run_loop
 from .patience import Patience
 from .policies import milliseconds
@@ -61,8 +62,8 @@ _PYTHONS_THRESHOLDS = ((700, 10, 10), (2_000, 10, 0), (2_000, 10, 10))
 class Worker:
     """What `main` runs: one runtime, and the conversation about it."""
 
-    def __init__(self, order: WorkerOrder) -> None:
-        self._order = order
+    def __init__(self, order: WorkerOrder, logs: ProcessLogs) -> None:
+        self._order, self._logs = order, logs
         self._drain: asyncio.Future[Drain | None] = asyncio.get_running_loop().create_future()
         self._link = WorkerEnd(order.control_fd, self._hear, end_group)
         self._runtime: Runtime | None = None
@@ -111,7 +112,7 @@ class Worker:
             processes=order.processes,
             locator=order.app,
             config=order.config,
-            configure_logs=configure_logs,
+            configure_logs=partial(self._logs.configure, own=own_destinations(composition.modules)),
             tell_metrics=lambda samples: self._link.send(Measured(list(samples))),
             extra_services=lambda runtime: [Beats(runtime, self._link.send)],
             on_instruction=lambda instruction: self._link.send(Told(instruction)),
@@ -142,6 +143,7 @@ class Worker:
             shutdown_timeout_ms=milliseconds(core.shutdown_timeout),
             ledger=keep_of(composition.loaded.section("scheduler", SchedulerSettings)),
             metrics=_metrics_order(composition.loaded.section("metrics", MetricsSettings)),
+            logs=composition.loaded.section("log", LogSettings).model_dump(mode="json"),
             http=None if core.http_port is None else HttpOrder(port=core.http_port, host=core.http_host),
             status_file=str(core.status_file or default_status_file(composition.loaded.project, composition.app.name)),
         )
@@ -197,22 +199,19 @@ def _share_the_interpreter() -> None:
         sys.setswitchinterval(_SWITCH_S)
 
 
-def configure_logs(settings: LogSettings) -> None:
-    """Logging as the settings say it."""
-    configure_logging(LogOptions(format=settings.format, level=settings.level, levels=dict(settings.levels)))
-
-
 def main() -> None:
     """The process. It ends without waiting for threads that user code left running."""
     order = read_order(os.environ)
     die_with_parent(order.lifeline_fd, order.supervisor_pid)
     leave_signals_to_parent()
-    dump_on_signal()
-    configure_logs(LogSettings())
+    dump_on_signal(order.stacks_fd)
+    logs = ProcessLogs()
+    logs.configure(LogSettings())
 
     async def run() -> None:
         with StrayForks():
-            code = await Worker(order).run()
+            code = await Worker(order, logs).run()
+        logs.close()
         sys.stdout.flush()
         sys.stderr.flush()
         # From inside the loop: closing it would wait for threads and tasks that user code has left running.

@@ -8,6 +8,7 @@ import click
 
 from ..app.checking import check as check_declared
 from ..app.composition import Composition
+from ..app.log_options import check_files
 from ..errors import ConfigError, Problem
 from ..settings.loaded import Loaded
 from ..settings.report import as_json as settings_documents
@@ -72,6 +73,8 @@ def check(*, where: Where) -> int:
     loaded, composition, locator = _loaded(where)
     if composition is not None and locator is not None:
         _check(composition, locator)
+    else:
+        check_files(loaded)
     write(lines_of(check_text(loaded)))
     return 0
 

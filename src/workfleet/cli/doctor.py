@@ -8,14 +8,14 @@ from ..app.client import Client
 from ..app.fleet_facts import overdue_ms
 from ..app.status import default_status_file, read_status
 from ..errors import StoreUnavailable
-from ..ports.exam import Finding
+from ..ports.exam import Finding, Level
 from ..settings.store import shown_store
 from .health import health_findings
 from .options import Where, app_argument, json_option
-from .output import plain, rough, write, write_json
+from .output import count, plain, rough, write, write_json
 from .project import Target, target_of, with_client
 from .queues import all_queues
-from .status import why_not_running
+from .status import who_is_blocked, why_not_ready, why_not_running
 from .worker_state import lives_of
 
 _LATE_MS = 15_000
@@ -74,7 +74,8 @@ async def _fleet(client: Client, target: Target) -> list[Finding]:
     strangers = await store.exam.strangers()
     silent = [str(life) for life in lives if not life.works]
     working = [life for life in lives if life.works]
-    found = [Finding("workers", "ok" if working else "warning", f"{len(working)} work" if working else "none works")]
+    many = count(len(working), "works", "work") if working else "none works"
+    found = [Finding("workers", "ok" if working else "warning", many)]
     if silent:
         advice = "The jobs of dead workers run again by themselves; their records go after a day"
         found.append(Finding("workers", "warning", f"nothing is heard of {', '.join(silent)}", advice))
@@ -82,7 +83,7 @@ async def _fleet(client: Client, target: Target) -> list[Finding]:
     for info in await all_queues(client, target):
         ready = info.counts.waiting + info.counts.prioritized
         if ready and info.name not in listened:
-            said = f"{ready} jobs wait on queue {info.name!r}, to which nobody listens"
+            said = f"{count(ready, 'job waits', 'jobs wait')} on queue {info.name!r}, to which nobody listens"
             found.append(Finding("queues", "warning", said, "Start a worker that does"))
     return found
 
@@ -105,10 +106,23 @@ def _health(target: Target) -> list[Finding]:
     """What the workers of this machine say of themselves, where a fleet runs here."""
     core, project = target.loaded.core, target.loaded.project
     fleet = read_status(core.status_file or default_status_file(project, target.app))
-    return [] if fleet is None or why_not_running(fleet) is not None else list(health_findings(fleet))
+    if fleet is None:
+        return []
+    why_not = why_not_running(fleet)
+    if why_not is not None:
+        # One that has stopped may have done so because it should; one that says nothing has not.
+        level: Level = "warning" if fleet.state == "stopped" else "problem"
+        return [Finding("fleet", level, f"it does not run on this machine: {why_not}")]
+    ill = why_not_ready(fleet)
+    if not ill:
+        silent = [Finding("health", "warning", f"worker {at}: {said}") for at, said in who_is_blocked(fleet).items()]
+        return [Finding("fleet", "ok", "it is ready"), *silent, *health_findings(fleet)]
+    # Who starts or stops is not ready either, and nothing is wrong with that.
+    level = "problem" if fleet.state == "ready" else "warning"
+    return [Finding("fleet", level, f"it is not ready: {ill}"), *health_findings(fleet)]
 
 
 def _write(finding: Finding) -> None:
     write(f"{_SIGNS[finding.level]}  {plain(finding.check)}: {plain(finding.said)}")
-    if finding.advice:
-        write(f"         {plain(finding.advice)}")
+    for line in finding.advice.splitlines():
+        write(f"         {plain(line)}")

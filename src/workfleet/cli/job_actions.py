@@ -107,7 +107,7 @@ def retry() -> Verb:
 @_action
 def cancel() -> Verb:
     """Cancel jobs: those of the IDs, or all unfinished ones that match the filters. They fail with the outcome
-    `cancelled`, and can be retried; one that runs is ended by its worker.
+    `cancelled`, and can be retried; one that runs is ended by its worker. One that has finished is no mistake.
 
     \b
     Examples:
@@ -133,7 +133,8 @@ def delete() -> Verb:
 @click.command("promote")
 @_action
 def promote() -> Verb:
-    """Make delayed jobs ready now: those of the IDs, or all that match the filters.
+    """Make delayed jobs ready now: those of the IDs, or all that match the filters. An ID of a job that is not delayed
+    is a mistake (exit 2): it cannot be made ready, unlike one that is to be cancelled and has finished already.
 
     \b
     Examples:

@@ -56,7 +56,8 @@ def _facts(job: JobRecord, now_ms: int) -> Iterator[tuple[str, str]]:
 
 
 def _state(job: JobRecord) -> str:
-    outcome = job.outcome if job.outcome not in (None, job.state.value) else None
+    # While it runs, the outcome is that of the run before: the timeline has it.
+    outcome = None if job.state is JobState.ACTIVE or job.outcome == job.state.value else job.outcome
     notes = [*filter(None, [outcome]), *(["parked"] if job.parked else [])]
     if job.cancel_asked and job.state not in FINISHED:
         notes.append("is to be cancelled")

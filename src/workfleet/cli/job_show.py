@@ -10,9 +10,10 @@ from ..app.client import Client
 from ..app.loops import run_loop
 from ..model.jobs import JobRecord
 from .documents import whole_job
+from .failures import tell
 from .job_page import write_job
 from .options import Where, app_option, json_option
-from .output import lines_of, write, write_json
+from .output import lines_of, plain, write, write_json
 from .project import Target, opened, target_of, with_client
 
 
@@ -42,7 +43,9 @@ def show(*, where: Where, job_id: str, as_json: bool) -> int:
 @json_option
 @app_option
 def logs(*, where: Where, job_id: str, follow: bool, as_json: bool) -> int:
-    """What a job wrote with `job.log`, oldest first. With -f it ends when the job has finished, or at Ctrl-C.
+    """What a job's code logged, and wrote with `job.log`, oldest first.
+
+    With -f it ends when the job has finished, or at Ctrl-C.
 
     \b
     Examples:
@@ -53,8 +56,11 @@ def logs(*, where: Where, job_id: str, follow: bool, as_json: bool) -> int:
     if follow:
         run_loop(lambda: _follow(target, job_id, as_json=as_json))
         return 0
-    for line in with_client(target, lambda client: client.jobs.logs(job_id)):
+    lines = with_client(target, lambda client: client.jobs.logs(job_id))
+    for line in lines:
         _write_line(line, as_json=as_json)
+    if not lines and not as_json:
+        tell(f"{plain(job_id)} has no lines")
     return 0
 
 

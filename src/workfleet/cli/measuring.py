@@ -17,7 +17,8 @@ from ..model.fleet import LockHeld
 from ..model.jobs import JobRecord, JobState
 from ..model.outcome import Ended, RunPolicy, Settlement, decide
 from ..ports.clock import Clock
-from ..ports.stores import ClaimRequest, Store, TakeOver, Want
+from ..ports.jobs import ClaimRequest, TakeOver, Want
+from ..ports.stores import Store
 from ..stores.open import MEMORY, open_store
 
 APP = "workfleet-bench"

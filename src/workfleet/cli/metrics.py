@@ -29,6 +29,7 @@ from ..settings.store import store_scheme
 from .documents import instant
 from .failures import tell
 from .instants import age_of, instant_of
+from .metrics_age import tell_if_old
 from .metrics_shown import Shown, write_charts, write_points
 from .options import CONTEXT, Where, app_option, json_option
 from .output import near, write, write_json, write_listing, write_table
@@ -44,6 +45,7 @@ class _Seen:
     store: MetricStore
     now_ms: int
     host: str | None
+    place: MetricsPlace
 
 
 @click.group("metrics", context_settings=CONTEXT)
@@ -93,7 +95,7 @@ def ls(*, where: Where, as_json: bool) -> int:
 @click.option("--step", metavar="DURATION", help="Time between points; about sixty of them unless given.")
 @click.option("--by", metavar="LABEL", multiple=True, help="Merge series that agree in this label; repeatable.")
 @click.option("--total", is_flag=True, help="Merge all series.")
-@click.option("--quantile", metavar="SHARE", type=float, help="Of a histogram, such as 0.99.  [default: 0.95]")
+@click.option("--quantile", metavar="SHARE", type=float, help="Of a histogram only, such as 0.99.  [default: 0.95]")
 @json_option
 @app_option
 def query(
@@ -120,13 +122,26 @@ def query(
     """
     from_when, to_when = age_of("--since", since), None if until is None else instant_of("--until", until)
     wanted = dict(_pair(label) for label in labels)
+    target = target_of(where)
     merged = () if total else (by or None)
 
     async def read(seen: _Seen) -> Shown:
         stored = await seen.store.series()
-        kinds = [each.kind for each in stored if each.name == name]
-        if not kinds:
+        there = {label for each in stored if each.name == name for label, _ in each.labels}
+        if not any(each.name == name for each in stored):
             raise NotFound(_unknown(name, {each.name for each in stored}))
+        kinds = {each.kind for each in stored if each.name == name}
+        if quantile is not None and "histogram" not in kinds:
+            raise UsageError(
+                f"--quantile is about histograms, and {name} is a {', '.join(sorted(kinds))}: leave it out"
+            )
+        for label in (*wanted, *by):
+            if label not in there:
+                raise NotFound(_no_label(name, label, there))
+        if to_when is None:
+            settings = target.loaded.section("metrics", MetricsSettings)
+            newest_ms = _last_ms(stored)
+            await tell_if_old(newest_ms, seen.now_ms, settings=settings, place=seen.place, target=target)
         to_ms = seen.now_ms + 1 if to_when is None else _ms(to_when)
         from_ms = _ms(from_when) if isinstance(from_when, datetime) else to_ms - _span_ms("--since", since)
         step_ms = nice_step(to_ms - from_ms) if step is None else _span_ms("--step", step)
@@ -136,7 +151,7 @@ def query(
         )
         return Shown(await seen.store.query(question), from_ms, to_ms, step_ms, asked, seen.host)
 
-    shown = _reading(target_of(where), read)
+    shown = _reading(target, read)
     if as_json:
         for each in shown.series:
             facts = {"name": each.name, "kind": each.kind, "labels": each.labels, "host": shown.host}
@@ -211,7 +226,7 @@ def _reading(target: Target, read: Callable[[_Seen], Awaitable[T]]) -> T:
 
     async def run() -> T:
         async with _opened(place, target) as store:
-            return await read(_Seen(store, SystemClock().now_ms(), host))
+            return await read(_Seen(store, SystemClock().now_ms(), host, place))
 
     return run_loop(run)
 
@@ -243,7 +258,7 @@ async def _opened(place: MetricsPlace, target: Target) -> AsyncIterator[MetricSt
             str(place.path), "it does not exist yet", f"Run the application first: {target.run_first}"
         )
     else:
-        store = await SqliteMetricStore.open(place.path, place.app, create=False)
+        store = SqliteMetricStore(place.path, place.app, create=False)
     try:
         yield store
     finally:
@@ -254,6 +269,12 @@ def _unknown(name: str, known: set[str]) -> str:
     meant = nearest(name, known)
     hint = f"did you mean {meant}?" if meant else "`workfleet metrics ls` lists what there is"
     return f"nothing was measured under the name {name!r}; {hint}"
+
+
+def _no_label(name: str, label: str, there: set[str]) -> str:
+    """Without this, what no series has would merge all of them, or find none, without a word."""
+    which = f"there are {', '.join(sorted(there))}" if there else "it has no labels"
+    return f"no series of {name} has a label {label!r}; {which}"
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..observe.metrics.model import CounterPoint, GaugePoint, HistogramPoint, MetricSeries, Point
@@ -13,7 +14,8 @@ _COLUMNS = {
     "gauge": (">LAST", ">MEAN", ">MIN", ">MAX"),
     "histogram": (">COUNT", ">MEAN", ">P50"),
 }
-_WIDEST = 100
+_WIDEST, _NARROWEST = 100, 10
+_WHOLE_FROM, _WHOLE_TO = 1e5, 1e16
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def write_points(shown: Shown) -> None:
     for kind in dict.fromkeys(each.kind for each in shown.series):
         extra = (f">P{shown.quantile * 100:g}",) if kind == "histogram" else ()
         rows = [
-            [at(point.at_ms), *(f"{value:.6g}" for value in _values(point)), _labels(each)]
+            [at(point.at_ms), *map(_number, _values(point)), _labels(each)]
             for each in shown.series
             if each.kind == kind
             for point in each.points
@@ -42,41 +44,56 @@ def write_points(shown: Shown) -> None:
 
 
 def write_charts(shown: Shown) -> None:
-    """A chart for each series."""
+    """A chart for each series. Where there are more steps than fit, those before are left out, and it says so."""
     from rich.console import Console  # not where a program reads: it costs a third of such a command's time
 
     console = Console(highlight=False)
+    steps = range(shown.from_ms - shown.from_ms % shown.step_ms, shown.to_ms, shown.step_ms)
+    fitting = steps[-max(min(console.width - 10, _WIDEST), _NARROWEST) :]
+    first, end = at(max(fitting[0], shown.from_ms)), at(shown.to_ms)
     for number, each in enumerate(shown.series):
         if number:
             write()
-        values = _by_step(each, shown, max(min(console.width - 10, _WIDEST), 10))
+        values = _by_step(each, shown, fitting)
         console.print(f"{each.name} {_labels(each)}".rstrip(), style="bold", markup=False, soft_wrap=True)
-        last = next(value for value in reversed(values) if value is not None)
-        console.print(f"{_what(each, shown)}, last {short(last)}", style="dim", markup=False, soft_wrap=True)
+        known = [value for value in values if value is not None]
+        last = f"{short(known[-1])}{_unit(each)}" if known else "none in these steps"
+        left_out = f", the newest {len(fitting)} of {len(steps)} steps" if len(fitting) < len(steps) else ""
+        console.print(f"{_what(each, shown)}, last {last}{left_out}", style="dim", markup=False, soft_wrap=True)
         lines = chart(values)
         for line in lines:
             console.print(line, style="cyan", markup=False, soft_wrap=True)
         room = len(lines[0]) - len(values)
-        first, end = at(shown.from_ms), at(shown.to_ms)
         gap = max(len(values) - len(first) - len(end), 1)
         console.print(f"{' ' * room}{first}{' ' * gap}{end}", style="dim", markup=False, soft_wrap=True)
 
 
-def _by_step(series: MetricSeries, shown: Shown, width: int) -> list[float | None]:
-    """The charted value of each step, None where nothing was measured; where there are more than fit, the newest."""
+def _by_step(series: MetricSeries, shown: Shown, steps: Iterable[int]) -> list[float | None]:
+    """The charted value of each step, None where nothing was measured."""
     found = {point.at_ms: _values(point)[0] for point in series.points}
     if series.kind == "histogram":
         found = {point.at_ms: _values(point)[-1] for point in series.points}
-    first = shown.from_ms - shown.from_ms % shown.step_ms
     # A counter that did not grow has a rate: none.
     nothing = 0.0 if series.kind == "counter" else None
-    return [found.get(ms, nothing) for ms in range(first, shown.to_ms, shown.step_ms)][-width:]
+    return [found.get(ms, nothing) for ms in steps]
 
 
 def _what(series: MetricSeries, shown: Shown) -> str:
     if series.kind == "counter":
         return "per second"
     return "last value" if series.kind == "gauge" else f"quantile {shown.quantile:g}"
+
+
+def _unit(series: MetricSeries) -> str:
+    """The unit of its values, where the name says it. A counter is charted by its rate, which says its own."""
+    if series.kind == "counter":
+        return ""
+    return " s" if series.name.endswith("_seconds") else "B" if series.name.endswith("_bytes") else ""
+
+
+def _number(value: float) -> str:
+    """A number for a person and for a program: large ones are whole, as bytes and pixels are."""
+    return f"{value:.0f}" if _WHOLE_FROM <= abs(value) < _WHOLE_TO else f"{value:.6g}"
 
 
 def _values(point: Point) -> tuple[float, ...]:

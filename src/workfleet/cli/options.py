@@ -50,14 +50,27 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def app_argument(command: Command) -> Command:
-    """`[APP]`, and the options that go with it; the command gets `where`."""
-    return click.argument("app", required=False)(_with_where(command))
+    """`[APP]` or `--app APP`, and the options that go with it; the command gets `where`."""
+    located = _with_where(command)
+
+    @click.argument("app", required=False)
+    @_app_option("named")
+    @wraps(located)
+    def either(*, app: str | None, named: str | None, **rest: Any) -> int | None:
+        if app is not None and named is not None and app != named:
+            raise click.UsageError(f"{app} and --app {named}: name one application")
+        return located(app=named if app is None else app, **rest)
+
+    return either
 
 
 def app_option(command: Command) -> Command:
     """`--app APP`, and the options that go with it; the command gets `where`."""
-    text = "module:attr, or a file such as app.py. (WORKER_APP)"
-    return click.option("-a", "--app", metavar="APP", help=text)(_with_where(command))
+    return _app_option("app")(_with_where(command))
+
+
+def _app_option(name: str) -> Callable[[Command], Command]:
+    return click.option("-a", "--app", name, metavar="APP", help="module:attr, or a file such as app.py. (WORKER_APP)")
 
 
 def _with_where(command: Command) -> Command:

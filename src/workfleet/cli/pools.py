@@ -59,8 +59,9 @@ def pools() -> None:
 def ls(*, where: Where, pool: str | None, worker: str | None, as_json: bool) -> int:
     """Every pool of every worker with its children, as the workers saw them at their last sign of life.
 
-    SIZE is how many children are ready, of how many. STATE is new before the first call; failed when the pool has given
-    up: NOTE says why. LAST EXIT is how the child before this one ended.
+    SIZE is how many children take calls or run one, of how many: spent ones wait for their replacement. PLACE is empty
+    for a spare, which waits for one. STATE is new before the first call; failed when the pool has given up: NOTE says
+    why. LAST EXIT is how the child before this one ended.
 
     \b
     Examples:
@@ -219,7 +220,7 @@ def _child_row(place: _Place, child: ChildReport) -> list[str]:
     return [
         place.pool.name,
         place.worker.record.id,
-        str(child.slot),
+        "" if child.slot is None else str(child.slot),
         str(child.pid),
         child.state,
         str(child.calls),

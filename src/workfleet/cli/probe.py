@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from workfleet.app.judging import CHECKS, MAX_AGE_MS, judge, notes, sentence
+from workfleet.app.judging import CHECKS, MAX_AGE_MS, health_notes, is_elsewhere, judge, notes, sentence
 
 OK, FAILED, USAGE = 0, 1, 2
 MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")
@@ -33,7 +33,7 @@ Options:
   --app NAME          which app, where several run in one project
   --max-age DURATION  how old the file may be (15s)
   --json              one JSON document instead of a sentence
-  -v, --verbose       what each worker says, too
+  -v, --verbose       what each worker says, too: as lines, with --json whole
   -h, --help          this text"""
 
 
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     if status is None:
         return _report(options, path, {}, None, problem, [])
     try:
-        age_ms, reason = judge(options.check, status, options.max_age_ms, _monotonic_ms())
+        age_ms, reason = judge(options.check, status, options.max_age_ms, _monotonic_ms(), _boot())
         noted = [] if age_ms is None else notes(options.check, status, _monotonic_ms())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return _report(options, path, {}, None, f"{path} is not a status file ({type(error).__name__}: {error})", [])
@@ -127,23 +127,42 @@ def find(options: Options) -> list[str]:
 def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
     """The latest file of these places, or why there is none: (path, document, reason)."""
     best: tuple[str, dict[str, object]] | None = None
-    problem = ""
+    problem, boot = "", _boot()
     for place in places:
         try:
             status = decoded(_content(place))
-            if not isinstance(status, dict) or not isinstance(status.get("written_ms"), int):
+            if not isinstance(status, dict):
                 raise ValueError("no status file")
+            written = _written(status, boot)
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError) as error:
             problem = problem or f"{place} cannot be read ({error})"
             continue
-        if best is None or status["written_ms"] > best[1]["written_ms"]:
+        if best is None or written > _written(best[1], boot):
             best = (place, status)
     if best is not None:
         return best[0], best[1], ""
     hint = "is the fleet running? (--status-file and WORKER_STATUS_FILE name another place)"
     return places[0], None, problem or f"there is no status file {places[0]}: {hint}"
+
+
+def _written(status: dict[str, object], boot: str) -> tuple[bool, int]:
+    """Greater for a document that was written later. On this boot the monotonic clock tells, which nobody sets back.
+    Raises ValueError for what is no status document."""
+    wall, mono = status.get("written_ms"), status.get("written_mono_ms")
+    if not isinstance(wall, int):
+        raise ValueError("no status file")
+    return (True, mono) if boot and isinstance(mono, int) and not is_elsewhere(status, boot) else (False, wall)
+
+
+def _boot() -> str:
+    """The id of this boot, "" where the system does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def _content(place: str) -> bytes:
@@ -175,8 +194,8 @@ def decoded(document: bytes) -> object:
         value, end = make_scanner(_Scanning)(text, 0)  # type: ignore[arg-type]
         if end == len(text):
             return value
-    except (ImportError, TypeError, StopIteration, ValueError):
-        pass
+    except (ImportError, SystemError, TypeError, StopIteration, ValueError):
+        pass  # a SystemError is its way to say that it has an error for which `json` would have to be there
     import json
 
     return json.loads(text)
@@ -217,12 +236,42 @@ def _report(
         return OK if passed else FAILED
     _print(f"{options.check}: {sentence(reason, noted)}")
     if options.verbose:
-        import json
-
         _print(f"  app {status.get('app', '?')}, {path}, {'?' if age_ms is None else age_ms} ms old")
         for worker in workers:
-            _print(f"  worker {json.dumps(worker)}")
+            for line in _worker_lines(worker) if isinstance(worker, dict) else ():
+                _print(line)
     return OK if passed else FAILED
+
+
+def _worker_lines(worker: dict[str, object]) -> list[str]:
+    """A worker for people: where it runs, what it has done, when it was heard of, and a line for each thing to say."""
+    process = "no process" if worker.get("pid") is None else f"process {worker['pid']}"
+    did = ", ".join(f"{name} {worker.get(name, '?')}" for name in ("active", "completed", "failed", "restarts"))
+    up = _seconds(worker.get("uptime_ms"))
+    heard, reached = _ago(worker.get("beat_age_ms")), _ago(worker.get("store_ok_age_ms"))
+    lines = [
+        f"  worker {worker.get('index')}: {worker.get('state')}, {process}, up {up}, {did}",
+        f"    heard of {heard}, store reached {reached}, event loop late by {worker.get('loop_lag_ms', '?')} ms",
+    ]
+    told = {
+        "told to": worker.get("instruction"),
+        "runs": worker.get("running"),
+        "not ready": worker.get("unready"),
+        "store": worker.get("store_error"),
+        "before": worker.get("last_exit"),
+    }
+    for name, value in told.items():
+        each = value if isinstance(value, list) else [value]
+        lines += [f"    {name}: {' '.join(str(one).split())}" for one in each if one]
+    return lines + [f"    {note}" for note in health_notes(worker)]
+
+
+def _ago(age_ms: object) -> str:
+    return f"{_seconds(age_ms)} before" if isinstance(age_ms, int) else "not yet"
+
+
+def _seconds(ms: object) -> str:
+    return f"{ms / 1000:.1f} s" if isinstance(ms, int) else "?"
 
 
 def _with_fallback(path: str) -> list[str]:

@@ -10,12 +10,13 @@ import click
 
 from ..app.client import Client
 from ..app.definitions import schedules_queue
+from ..app.health import health_queue
 from ..errors import NotFound
 from ..model.durations import format_duration
 from ..model.fleet import WorkerRecord
 from ..model.jobs import READY, JobCounts
 from ..model.limits import GroupLimits, QueueLimits, QueueRecord
-from ..ports.stores import JobQuery
+from ..ports.jobs import JobQuery
 from ..queues.queues import QueueInfo
 from .documents import queue_document
 from .options import CONTEXT, Where, app_option, json_option
@@ -56,10 +57,13 @@ class _Listened:
     info: QueueInfo
     workers: list[str]
     others: tuple[str, ...]
+    own: bool = False
+    """Whether it is that of the health check, which claims its jobs itself."""
 
     def row(self) -> list[str]:
         said = [count(len(self.workers), "worker")] if self.workers else []
         said += [f"{len(self.others)} of BullMQ"] if self.others else []
+        said += ["health check"] if self.own else []
         return [*queue_row(self.info), ", ".join(said) or "nobody"]
 
     def document(self) -> dict[str, Any]:
@@ -131,8 +135,14 @@ async def _listened(client: Client, target: Target) -> list[_Listened]:
     store = await client.session.store()
     lives = lives_of(await store.fleet.workers(), await store.now_ms())
     working, strangers = [life.record for life in lives if life.works], await store.exam.strangers()
+    checked = health_queue(target.app)
     return [
-        _Listened(info, [each.id for each in working if _listens(each, info.name)], strangers.get(info.name, ()))
+        _Listened(
+            info,
+            [each.id for each in working if _listens(each, info.name)],
+            strangers.get(info.name, ()),
+            own=info.name == checked,
+        )
         for info in await all_queues(client, target)
     ]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from ..app.log_options import SupervisorLogs, check_files
 from ..app.supervisor.options import SupervisorOptions
 from ..errors import ConfigError, UsageError
-from ..observe.logs.setup import LogOptions, configure_logging
 from ..settings.loaded import Loaded
 from ..settings.sections import LogSettings
 from ..settings.store import store_scheme
@@ -83,15 +83,13 @@ def run(
         config=_for_workers(where, given),
         environ=_import_path(where, loaded),
     )
-    logs = loaded.section("log", LogSettings)
-    setup = configure_logging(
-        LogOptions(format=logs.format, level=logs.level, levels=dict(logs.levels)), user_code=False
-    )
+    check_files(loaded)
+    logs = SupervisorLogs(loaded.section("log", LogSettings))
     try:
         # The standard loop: uvloop keeps SIGCHLD, by which the supervisor sees its children end, to itself.
-        return asyncio.run(supervise(options))
+        return asyncio.run(supervise(options, logs.hear))
     finally:
-        setup.close()
+        logs.close()
 
 
 def _check_store(loaded: Loaded) -> None:

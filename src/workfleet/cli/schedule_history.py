@@ -36,7 +36,7 @@ def history(*, where: Where, name: str, wanted: int, as_json: bool) -> int:
     runs = with_client(target_of(where), lambda client: client.schedules.history(name, limit=wanted))
     write_listing(
         runs,
-        document=_document if as_json else None,
+        document=run_document if as_json else None,
         table=lambda: write_table(_TITLES, [_row(run) for run in runs]),
         nothing=f"nothing is recorded of {name} yet",
     )
@@ -51,7 +51,7 @@ def _row(run: PastRun) -> list[str]:
     return [at(_ms(run.at)), at(_ms(run.slot)), outcome, attempt, lasted, run.worker, run.job_id or "", because]
 
 
-def _document(run: PastRun) -> dict[str, Any]:
+def run_document(run: PastRun) -> dict[str, Any]:
     return {
         "schedule": run.schedule,
         "slot": _text(run.slot),

@@ -12,15 +12,20 @@ from ..model.durations import format_duration
 from ..model.jobs import RunOverrides
 from ..model.policy import Backoff
 from ..model.schedules import ScheduleRecord, SlotNote
+from ..schedules.history import PastRun
 from ..schedules.info import ScheduleInfo
 from .documents import instant, schedule_document, stored
 from .options import Where, app_option, json_option
 from .output import at, near, rough, write, write_facts, write_json, write_table
 from .project import target_of, with_client
+from .schedule_history import run_document
 from .schedule_records import OVERDUE_MS, state_of, the_schedules
+from .summary import in_a_line
 from .upcoming import SLOT_TITLES, upcoming, when
 
 _NOTE_TITLES = ("SLOT", "WAS", ">SLOTS", "FOUND", "BECAUSE")
+_LOOKED_AT = 20
+"""Rows of its history among which its last run is looked for: others are of slots that made none."""
 
 
 @click.command("show")
@@ -31,23 +36,25 @@ _NOTE_TITLES = ("SLOT", "WAS", ">SLOTS", "FOUND", "BECAUSE")
 @json_option
 @app_option
 def show(*, where: Where, name: str, wanted: int, as_json: bool) -> int:
-    """One schedule: when it is due, its options, what it runs, its state and counts, and its next fires.
+    """One schedule: when it is due, its options, what it runs, its state and counts, how its last run ended, and its
+    next fires.
 
     \b
     Examples:
       workfleet schedules show Cleanup.nightly
       workfleet schedules show report:acme --json | jq .next
     """
-    info, record, now = with_client(target_of(where), lambda client: _get(client, name))
+    info, record, last_run, now = with_client(target_of(where), lambda client: _get(client, name))
     slots = upcoming([record], wanted)
     if as_json:
         own = {"options": to_builtins(record.job.run), **stored("payload", record.job.payload)}
-        last = {"last_fired": instant(record.last_fired_ms), "last_job": record.last_job_id}
+        last: dict[str, Any] = {"last_fired": instant(record.last_fired_ms), "last_job": record.last_job_id}
+        last["last_run"] = None if last_run is None else run_document(last_run)
         notes = [_note_document(note) for note in reversed(record.notes)]
         next_ = [slot.document() for slot in slots]
         write_json({**schedule_document(info), **last, **own, "notes": notes, "next": next_})
         return 0
-    _write(info, record, now)
+    _write(info, record, last_run, now)
     if record.notes:
         write()
         write_table(_NOTE_TITLES, [_note_row(note, now) for note in reversed(record.notes)])
@@ -71,13 +78,15 @@ def _note_document(note: SlotNote) -> dict[str, Any]:
     }
 
 
-async def _get(client: Client, name: str) -> tuple[ScheduleInfo, ScheduleRecord, int]:
+async def _get(client: Client, name: str) -> tuple[ScheduleInfo, ScheduleRecord, PastRun | None, int]:
     store = await client.session.store()
     (record,) = await the_schedules(client, [name])
-    return await client.schedules.get(name), record, await store.now_ms()
+    past = await client.schedules.history(name, limit=_LOOKED_AT)
+    last_run = next((run for run in past if run.started is not None), None)
+    return await client.schedules.get(name), record, last_run, await store.now_ms()
 
 
-def _write(info: ScheduleInfo, record: ScheduleRecord, now_ms: int) -> None:
+def _write(info: ScheduleInfo, record: ScheduleRecord, last_run: PastRun | None, now_ms: int) -> None:
     overdue_ms = 0 if info.overdue is None else int(info.overdue.total_seconds() * 1000)
     due_ms = None if info.next_due is None or info.paused else record.next_due_ms
     write_facts(
@@ -100,6 +109,7 @@ def _write(info: ScheduleInfo, record: ScheduleRecord, now_ms: int) -> None:
             ("next", f"{at(due_ms)}, {near(due_ms, now_ms)}" if due_ms is not None else ""),
             ("overdue", f"by {rough(overdue_ms)}" if overdue_ms > OVERDUE_MS else ""),
             ("last", _last(record, now_ms)),
+            ("last run", "" if last_run is None else _ran(last_run, now_ms)),
             ("counts", ", ".join(f"{name} {number}" for name, number in _counts(info).items())),
         ]
     )
@@ -130,6 +140,14 @@ def _runs(run: RunOverrides) -> str:
 
 def _rule(rule: Backoff | None) -> str:
     return "no retry" if rule is None else f"{rule.kind} {format_duration(rule.first_ms)}"
+
+
+def _ran(run: PastRun, now_ms: int) -> str:
+    """How the latest attempt ended, whichever slot it was of: fired is not done."""
+    at_ms = round(run.at.timestamp() * 1000)
+    attempt = f" (attempt {run.attempt})" if run.attempt not in (None, 1) else ""
+    why = f": {in_a_line(run.error)}" if run.error else ""
+    return f"{run.outcome}{attempt} {near(at_ms, now_ms)}{why}"
 
 
 def _last(record: ScheduleRecord, now_ms: int) -> str:

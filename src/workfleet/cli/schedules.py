@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..app.client import Client
+from ..model.jobs import FINISHED, JobRecord
 from ..model.schedules import ScheduleRecord
 from ..schedules.info import ScheduleInfo
 from .documents import schedule_document
@@ -18,7 +19,8 @@ from .schedule_records import state_of, the_schedules
 from .schedule_show import show
 from .upcoming import SLOT_TITLES, Slot, upcoming, when
 
-_TITLES = ("NAME", "WHEN", "NEXT", "LAST", ">FIRED", "STATE", "DOES")
+_TITLES = ("NAME", "WHEN", "NEXT", "LAST", "RAN", ">FIRED", "STATE", "DOES")
+_PAGE = 1_000
 
 
 @click.group("schedules", context_settings=CONTEXT)
@@ -40,19 +42,22 @@ for command in (show, history, run, add, pause, resume, remove):
 @json_option
 @app_option
 def ls(*, where: Where, as_json: bool) -> int:
-    """Every schedule of the store: when it is due, when it ran last, what it does. Instants are in UTC.
+    """Every schedule of the store: when it is due, when it fired last and what became of that run (RAN, as long as its
+    job is kept; more in `schedules show` and `history`), what it does. Instants are in UTC.
 
     \b
     Examples:
       workfleet schedules ls
       workfleet schedules ls --json | jq 'select(.orphaned)'
     """
-    found, records = with_client(target_of(where), lambda client: _list(client, whole=not as_json))
+    found, records, ran = with_client(target_of(where), lambda client: _list(client, whole=not as_json))
     by_name = {record.name: record for record in records}
     write_listing(
         found,
         document=schedule_document if as_json else None,
-        table=lambda: write_table(_TITLES, [_row(info, by_name[info.name]) for info in found if info.name in by_name]),
+        table=lambda: write_table(
+            _TITLES, [_row(info, by_name[info.name], ran) for info in found if info.name in by_name]
+        ),
         nothing="no schedules",
     )
     return 0
@@ -84,16 +89,28 @@ def next_(*, where: Where, name: str | None, wanted: int, as_json: bool) -> int:
     return 0
 
 
-def _row(info: ScheduleInfo, record: ScheduleRecord) -> list[str]:
+def _row(info: ScheduleInfo, record: ScheduleRecord, ran: dict[str, str]) -> list[str]:
     does = f"{info.queue_job} on {info.queue}" if info.target == "queue" else info.method or ""
     due = record.next_due_ms if info.next_due is not None and not info.paused else None
-    return [info.name, when(record), at(due), at(record.last_slot_ms), str(info.fired), state_of(info), does]
+    last = [at(record.last_slot_ms), ran.get(record.last_job_id or "", "")]
+    return [info.name, when(record), at(due), *last, str(info.fired), state_of(info), does]
 
 
-async def _list(client: Client, *, whole: bool) -> tuple[list[ScheduleInfo], list[ScheduleRecord]]:
-    """All schedules; only a table needs their records, too."""
+async def _list(client: Client, *, whole: bool) -> tuple[list[ScheduleInfo], list[ScheduleRecord], dict[str, str]]:
+    """All schedules; only a table needs their records, too, and what became of their last jobs, by id."""
     store = await client.session.store()
-    return await client.schedules.list(), await store.schedules.all() if whole else []
+    found, ran = await client.schedules.list(), dict[str, str]()
+    records = await store.schedules.all() if whole else []
+    ids = [record.last_job_id for record in records if record.last_job_id is not None]
+    for start in range(0, len(ids), _PAGE):  # of all in one call, not one by one
+        jobs = [job for job in await store.jobs.get(ids[start : start + _PAGE]) if job is not None]
+        ran |= {job.id: _became(job) for job in jobs}
+    return found, records, ran
+
+
+def _became(job: JobRecord) -> str:
+    """How a run has ended, or where it is."""
+    return job.outcome or job.state.value if job.state in FINISHED else job.state.value
 
 
 async def _records(client: Client, name: str | None) -> tuple[list[ScheduleRecord], int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..app.supervisor.options import Summary
+from ..errors import LAST_WORDS
 from ..model.jobs import Failure, JobRecord, JobState
-from ..ports.stores import JobQuery, Store
+from ..ports.jobs import JobQuery
+from ..ports.stores import Store
 from .output import plain, write
 
 _SHOWN = 20
@@ -27,10 +29,14 @@ async def failed_since(store: Store, since_ms: int) -> list[tuple[str, str]]:
 
 def reason(job: JobRecord) -> str:
     """Why a job failed, in one line."""
-    if job.failure is None:
-        return job.outcome or "failed"
-    text = plain(told(job.failure))
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return job.outcome or "failed" if job.failure is None else in_a_line(told(job.failure))
+
+
+def in_a_line(text: str) -> str:
+    """The text of an error in one line, cut where it is long. The last words of a child are left out: they are many
+    lines, and `jobs show` has them below."""
+    line = plain(text.partition(LAST_WORDS)[0])
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def told(failure: Failure) -> str:

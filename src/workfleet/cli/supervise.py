@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..app.supervisor.options import Summary, SupervisorOptions
@@ -16,6 +17,7 @@ from ..observe.logs.subscriber import LogSubscriber
 from ..ports.clock import Clock
 from ..ports.stores import Store
 from ..stores.open import open_store
+from ..supervision.control import Hello
 from .failures import tell, without_traceback
 from .summary import failed_since, write_summary
 
@@ -38,7 +40,7 @@ class _Seen:
         return store
 
 
-async def supervise(options: SupervisorOptions) -> int:
+async def supervise(options: SupervisorOptions, on_hello: Callable[[Hello], None] | None = None) -> int:
     """Run the supervisor; after `--until-idle` write the summary. Returns the exit code."""
     clock, bus, seen = SystemClock(), Bus(), _Seen()
     bus.subscribe(LogSubscriber())
@@ -51,6 +53,7 @@ async def supervise(options: SupervisorOptions) -> int:
         publish=bus.publish,
         on_summary=summaries.append,
         say=lambda message: tell(f"Error: {without_traceback(message)}"),
+        on_hello=on_hello,
     )
     leader = os.environ.pop(FOLLOWS, None)
     following = asyncio.create_task(_follow(int(leader), clock)) if leader else None

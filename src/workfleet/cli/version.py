@@ -13,6 +13,15 @@ from .. import __version__
 from .options import json_option
 from .output import write_facts, write_json
 
+_OTHERS = {
+    "redis": "redis",
+    "hiredis": "hiredis",
+    "psycopg": "psycopg",
+    "opentelemetry": "opentelemetry-api",
+    "otel sdk": "opentelemetry-sdk",
+}
+"""What decides how it behaves, by the name under which it is shown."""
+
 
 @click.command("version")
 @json_option
@@ -27,6 +36,7 @@ def version(*, as_json: bool) -> int:
         "workfleet": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "sqlite": _sqlite(),
+        **{name: _installed(package) or "not installed" for name, package in _OTHERS.items()},
         "platform": platform.platform(),
     }
     if as_json:
@@ -38,8 +48,12 @@ def version(*, as_json: bool) -> int:
 
 def _sqlite() -> str:
     """APSW bundles the SQLite of its own number; the last part is its own release."""
+    apsw = _installed("apsw")
+    return f"{'.'.join(apsw.split('.')[:3])} (apsw {apsw})" if apsw else "missing"
+
+
+def _installed(package: str) -> str | None:
     try:
-        apsw = installed("apsw")
+        return installed(package)
     except PackageNotFoundError:
-        return "missing"
-    return f"{'.'.join(apsw.split('.')[:3])} (apsw {apsw})"
+        return None

@@ -16,7 +16,8 @@ from .jobs import (
     RunsUnlogged,
 )
 from .locks import LockAcquired, LockBusySkipped, LockLostEvent
-from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxTrouble
+from .logs import LogDropped, LogFailed, LogRecovered
+from .outbox import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxRowsStranded, OutboxTrouble
 from .pools import (
     ChildDied,
     ChildPrinted,
@@ -37,13 +38,16 @@ from .process import (
     ServiceRestarted,
     SettingIgnored,
     SubscriberFailed,
+    WorkerBlocked,
     WorkerDied,
     WorkerDraining,
+    WorkerDumped,
     WorkerInstructed,
     WorkerReady,
     WorkerStarting,
     WorkerStopped,
     WorkerStuck,
+    WorkerWentOn,
     WorkLeft,
 )
 from .runs import LedgerDropped, ListenerDropped, ListenerFailed
@@ -87,12 +91,16 @@ __all__ = [
     "LockAcquired",
     "LockBusySkipped",
     "LockLostEvent",
+    "LogDropped",
+    "LogFailed",
+    "LogRecovered",
     "MetricsDropped",
     "MetricsFileFailed",
     "MetricsUnavailable",
     "OutboxMoved",
     "OutboxRecovered",
     "OutboxRowRefused",
+    "OutboxRowsStranded",
     "OutboxTrouble",
     "PoolCpuLimited",
     "PoolFailed",
@@ -114,11 +122,14 @@ __all__ = [
     "StoreTrouble",
     "SubscriberFailed",
     "WorkLeft",
+    "WorkerBlocked",
     "WorkerDied",
     "WorkerDraining",
+    "WorkerDumped",
     "WorkerInstructed",
     "WorkerReady",
     "WorkerStarting",
     "WorkerStopped",
     "WorkerStuck",
+    "WorkerWentOn",
 ]

@@ -46,10 +46,15 @@ class MetricsDropped(Event, frozen=True, kw_only=True):
 
 
 class MetricsUnavailable(Event, frozen=True, kw_only=True):
+    """Told once, until the metric store could be used again."""
+
     wire_name: ClassVar[str] = "metrics.unavailable"
     level: ClassVar[Level] = "error"
-    text: ClassVar[str] = "{path} cannot be used ({reason}): metrics are kept in memory only. Move the file away"
-    path: str
+    text: ClassVar[str] = (
+        "metrics cannot be kept in {store} ({reason}): jobs go on, and metrics are in memory until they can. It holds "
+        "only metrics: a file may be moved away"
+    )
+    store: str
     reason: str
 
 

@@ -54,6 +54,8 @@ class JobSettled(Event, frozen=True, kw_only=True):
     schedule: str | None = None
     slot_ms: int | None = None
     housekeeping: bool = False
+    alike: int | None = None
+    """Only in the log: so many of this name and outcome had no line since the one before."""
 
     def fields(self) -> dict[str, object]:
         # Left out of logs, whose lines have an instant of their own, and the duration.
@@ -65,6 +67,8 @@ class JobSettled(Event, frozen=True, kw_only=True):
             said += f": {self.error}"
         if self.state == "delayed":
             said += f"; again in {self.delay_ms} ms"
+        if self.alike:
+            said += f" (and {self.alike} more like it since the last such line)"
         return said
 
     def severity(self) -> Level:

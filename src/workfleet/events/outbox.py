@@ -23,6 +23,18 @@ class OutboxRowRefused(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class OutboxRowsStranded(Event, frozen=True, kw_only=True):
+    """Rows of another app have waited for ten minutes: its workers do not run, or the name that they were written with
+    is no app's. Told again when there were none meanwhile."""
+
+    wire_name: ClassVar[str] = "outbox.stranded"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "nobody moves {count} rows of app {app} in the outbox {database}: is its name right?"
+    app: str
+    count: int
+    database: str
+
+
 class OutboxTrouble(Event, frozen=True, kw_only=True):
     """Told once an outage, of the application's database or of the store."""
 

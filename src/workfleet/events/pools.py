@@ -68,7 +68,8 @@ class ReplacementFailed(Event, frozen=True, kw_only=True):
 
 
 class ChildPrinted(Event, frozen=True, kw_only=True):
-    """A line that a child wrote to its standard output or error."""
+    """A line that a child wrote to its standard output or error; one that it logged is a JSON document here, and a line
+    of its own in the log."""
 
     wire_name: ClassVar[str] = "child.printed"
     text: ClassVar[str] = "{pool}[{pid}]: {line}"

@@ -68,12 +68,78 @@ class WorkerDied(Event, frozen=True, kw_only=True):
     how: str
 
 
+class WorkerBlocked(Event, frozen=True, kw_only=True):
+    """Told once for each time that its loop stands still. `jobs` are those that it runs, the newest first: one of them,
+    a schedule or a hook holds it. `stack` is where its main thread stands, in the log as `exception`."""
+
+    wire_name: ClassVar[str] = "worker.blocked"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = (
+        "the event loop of worker {index} (process {pid}) is blocked for {blocked_ms} ms; it runs {jobs}"
+    )
+    worker: str
+    index: int
+    pid: int
+    blocked_ms: int
+    active: int = 0
+    """How many jobs there are; `jobs` names twenty of them."""
+    jobs: tuple[str, ...] = ()
+    """Their names and ids, as `name (id)`."""
+    stack: str = ""
+
+    def message(self) -> str:
+        """The jobs in words."""
+        return _with_jobs(self, self.jobs, self.active)
+
+
+class WorkerWentOn(Event, frozen=True, kw_only=True):
+    """The end of `worker.blocked`. `jobs` are those that it ran while it was blocked."""
+
+    wire_name: ClassVar[str] = "worker.went_on"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = (
+        "the event loop of worker {index} (process {pid}) went on after {blocked_ms} ms; it ran {jobs}"
+    )
+    worker: str
+    index: int
+    pid: int
+    blocked_ms: int
+    active: int = 0
+    """How many jobs there are; `jobs` names twenty of them."""
+    jobs: tuple[str, ...] = ()
+
+    def message(self) -> str:
+        """The jobs in words."""
+        return _with_jobs(self, self.jobs, self.active)
+
+
+class WorkerDumped(Event, frozen=True, kw_only=True):
+    """Somebody sent a worker SIGUSR2: `stack` has the stacks of its threads, in the log as `exception`."""
+
+    wire_name: ClassVar[str] = "worker.dumped"
+    text: ClassVar[str] = "worker process {pid} was asked for its stacks"
+    worker: str
+    pid: int
+    stack: str
+
+
 class WorkerStuck(Event, frozen=True, kw_only=True):
+    """`stack` has the stacks of all its threads, in the log as `exception`."""
+
     wire_name: ClassVar[str] = "worker.stuck"
     level: ClassVar[Level] = "error"
-    text: ClassVar[str] = "worker process {pid} is stuck ({why}): dumping and killing it"
+    text: ClassVar[str] = "worker process {pid} is stuck ({why}) and is killed; it runs {jobs}"
+    worker: str
     pid: int
     why: str
+    active: int = 0
+    """How many jobs there are; `jobs` names twenty of them."""
+    jobs: tuple[str, ...] = ()
+    stack: str = ""
+
+    def message(self) -> str:
+        """The jobs in words."""
+        return _with_jobs(self, self.jobs, self.active)
 
 
 class ServiceRestarted(Event, frozen=True, kw_only=True):
@@ -132,3 +198,12 @@ class Declared(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "app.declared"
     text: ClassVar[str] = "{line}"
     line: str
+
+
+_SHOWN = 5
+
+
+def _with_jobs(event: Event, jobs: tuple[str, ...], active: int) -> str:
+    more = f" and {active - _SHOWN} more" if active > _SHOWN else ""
+    shown = ", ".join(jobs[:_SHOWN]) + more if jobs else "no job"
+    return event.text.format(**{**event.fields(), "jobs": shown})

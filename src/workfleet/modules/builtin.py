@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 from workfleet.model.durations import DurationLike, SizeLike
 from workfleet.model.queue import Queue
@@ -118,12 +118,32 @@ class HealthOptions(TypedDict, total=False):
     version: str
 
 
+class LogDestinationOptions(TypedDict, total=False):
+    """Where log lines go: `to` is "stderr", "stdout" or a file."""
+
+    to: Required[str | PathLike[str]]
+    level: str
+    format: Literal["auto", "console", "json"]
+
+
+class JobLogOptions(TypedDict, total=False):
+    """Lines that are kept with jobs."""
+
+    level: str
+    lines: int
+    size: SizeLike
+
+
 class LoggerOptions(TypedDict, total=False):
     """Logs."""
 
     level: str
     format: Literal["auto", "console", "json"]
     levels: Mapping[str, str]
+    redact: bool
+    redact_keys: Sequence[str]
+    destinations: Mapping[str, LogDestinationOptions]
+    jobs: JobLogOptions
 
 
 def LockModule(*, factory: Factory | None = None, **options: Unpack[LockOptions]) -> Module:
@@ -159,7 +179,7 @@ def HealthModule(*, factory: Factory | None = None, **options: Unpack[HealthOpti
 
 
 def LoggerModule(*, factory: Factory | None = None, **options: Unpack[LoggerOptions]) -> Module:
-    """Logs with these options."""
+    """Logs with these options. Destinations of the application's own are `@app.log_destination`."""
     return _section("log", options, factory)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +20,7 @@ from workfleet.model.policy import OwnBackoff
 from workfleet.model.queue import Queue
 from workfleet.model.runs import RUN_KINDS, RunKind
 from workfleet.model.setting import Setting
+from workfleet.observe.logs.options import LEVELS, OwnDestination, Takes
 from workfleet.queues.declare import HandlerDecorator, TypedHandlerDecorator
 from workfleet.queues.declare import handler as record_handler
 from workfleet.schedules.declare import ScheduleSpec, recorder
@@ -26,6 +29,7 @@ from workfleet.supervision.service import Service
 P = TypeVar("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound=Takes | logging.Handler)
 
 Hook = Literal["init", "bootstrap", "drain", "shutdown"]
 
@@ -97,6 +101,7 @@ class Module:
         self.services = tuple(services)
         self.listeners: list[Listener] = []
         self.indicators: list[DeclaredIndicator] = []
+        self.log_destinations: list[OwnDestination] = []
         self.hooks: dict[Hook, list[Callable[..., Any]]] = {"init": [], "bootstrap": [], "drain": [], "shutdown": []}
 
     @overload
@@ -206,6 +211,26 @@ class Module:
         def add(fn: F) -> F:
             self.indicators.append(DeclaredIndicator(name, fn, critical, timeout_ms))
             return fn
+
+        return add
+
+    def log_destination(self, name: str, /, *, level: str | None = None) -> Callable[[S], S]:
+        """Give a function each line of the log, as a `LogLine` without secrets; or a handler of `logging`.
+
+        It is called in a thread of its own, in worker processes, which get the lines of pool children too. Nothing
+        waits for it: what it does not keep up with is dropped and counted. What it raises is told, and the next line is
+        tried. `level` is the lowest that it gets (`log.level`). Raises ValueError for what is no name, no level and no
+        plain function."""
+        if not name.strip():
+            raise ValueError(f"a log destination needs a name: {name!r}")
+        if level is not None and level not in LEVELS:
+            raise ValueError(f"level={level!r}: it is one of {', '.join(LEVELS)}")
+
+        def add(send: S) -> S:
+            if not (callable(send) or isinstance(send, logging.Handler)) or inspect.iscoroutinefunction(send):
+                raise ValueError(f"{send!r}: a log destination is a plain function of one line, or a logging.Handler")
+            self.log_destinations.append(OwnDestination(name=name, send=send, level=level))
+            return send
 
         return add
 

@@ -71,13 +71,22 @@ class OutboxIndicator:
 
     async def check(self) -> Indication:
         relay, left = self._relay, self._relay.leftovers
-        facts: dict[str, Fact] = {"moved": relay.total, "refused": left.refused, "newer": left.newer}
+        others = sum(left.others.values())
+        facts: dict[str, Fact] = {
+            "moved": relay.total,
+            "refused": left.refused,
+            "newer": left.newer,
+            "of_other_apps": others,
+        }
         if relay.trouble is not None:
             return Indication("unhealthy", facts, relay.trouble)
         if left.refused:
             return Indication("degraded", facts, f"{left.refused} rows cannot be read: see their column error")
         if left.newer:
             return Indication("degraded", facts, f"{left.newer} rows wait for workers of a newer version")
+        if left.others:
+            names = ", ".join(sorted(left.others))
+            return Indication("degraded", facts, f"{others} rows are of apps whose workers do not move them: {names}")
         return Indication("healthy", facts)
 
 
@@ -90,7 +99,7 @@ class _RelayProvider(Provider):
         self, settings: OutboxSettings, core: Settings, session: Session, store: Store, clock: Clock, bus: Bus
     ) -> AsyncIterator[Relay]:
         relay = Relay(
-            _source(settings, session.app, store.url, clock),
+            source_of(settings, session.app, store.url, clock),
             store.jobs,
             default_queue=core.default_queue,
             poll_ms=settings.poll.ms,
@@ -103,7 +112,8 @@ class _RelayProvider(Provider):
         await relay.source.close()
 
 
-def _source(settings: OutboxSettings, app: str, store: str, clock: Clock) -> Source:
+def source_of(settings: OutboxSettings, app: str, store: str, clock: Clock) -> Source:
+    """The outbox that these settings name. Raises `ConfigError` where they name none, or a wrong one."""
     if settings.database is None:
         raise ConfigError(Problem(_SETTING, "OutboxModule needs to know which database of the application it is"))
     url = settings.database.get_secret_value()

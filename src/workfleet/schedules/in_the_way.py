@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workfleet.model.jobs import FINISHED, JobState
 from workfleet.model.schedules import COALESCING, ScheduleRecord
-from workfleet.ports.stores import JobQuery, JobStore
+from workfleet.ports.jobs import JobQuery, JobStore
 
 _UNFINISHED = tuple(state for state in JobState if state not in FINISHED)
 _MANY = 10_000

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workfleet.errors import StoreUnavailable
+from workfleet.events import Event
 from workfleet.ids import derived_id
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobStore
+from workfleet.ports.jobs import JobStore
 
 from .due import run_of
+from .telling import enqueued
 
 _LONGEST_SLEEP_S = 3_600.0
 
@@ -20,8 +22,17 @@ class ProcessLocalScheduler:
 
     name = "process schedules"
 
-    def __init__(self, records: Sequence[ScheduleRecord], jobs: JobStore, *, worker: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        records: Sequence[ScheduleRecord],
+        jobs: JobStore,
+        *,
+        worker: str,
+        clock: Clock,
+        publish: Callable[[Event], None],
+    ) -> None:
         self._records, self._jobs, self._worker, self._clock = list(records), jobs, worker, clock
+        self._publish = publish
 
     async def serve(self) -> None:
         due = {record.name: record.timing.next_after(self._clock.now_ms()) for record in self._records}
@@ -43,6 +54,8 @@ class ProcessLocalScheduler:
         job.unique_key = None if job.unique_key is None else f"{job.unique_key} {self._worker}"
         job.metadata = {**job.metadata, "worker": self._worker}
         try:
-            await self._jobs.enqueue([job])
+            (answer,) = await self._jobs.enqueue([job])
         except StoreUnavailable:
             return
+        if answer.created and not job.housekeeping:
+            self._publish(enqueued(job))

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from workfleet.enqueueing import Enqueueing
 from workfleet.errors import NotFound, UsageError
+from workfleet.events import Event
 from workfleet.ids import new_id
 from workfleet.jobref import JobRef
 from workfleet.model.durations import DurationLike
@@ -19,7 +20,8 @@ from workfleet.model.jobtypes import NewJob
 from workfleet.model.options import ScheduleOptions
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import JobQuery, Store
+from workfleet.ports.jobs import JobQuery
+from workfleet.ports.stores import Store
 
 from .due import run_of
 from .history import PastRun, history
@@ -27,6 +29,7 @@ from .in_the_way import cancel_others, in_the_way
 from .info import ScheduleInfo, info_of
 from .runtime import runtime_record
 from .scheduler import anchored
+from .telling import enqueued
 
 _MANY = 10_000
 _TOLD = 20
@@ -57,9 +60,10 @@ class Schedules:
         *,
         timezone: str,
         enabled: bool,
+        publish: Callable[[Event], None],
     ) -> None:
         self._store, self._enqueueing, self._clock = store, enqueueing, clock
-        self._timezone, self._enabled = timezone, enabled
+        self._timezone, self._enabled, self._publish = timezone, enabled, publish
 
     async def list(self) -> builtins.list[ScheduleInfo]:
         """Every schedule, by name, those of other processes and orphaned ones included."""
@@ -135,12 +139,14 @@ class Schedules:
         if record.orphaned:
             return Triggered(None, f"the schedule {name!r} is orphaned: no code defines it any more")
         job = run_of(record, new_id(self._clock.now_ms()), None)
-        (enqueued,) = await store.jobs.enqueue([job])
-        if not enqueued.created:
-            return Triggered(None, await in_the_way(store.jobs, record, enqueued.id))
+        (answer,) = await store.jobs.enqueue([job])
+        if not answer.created:
+            return Triggered(None, await in_the_way(store.jobs, record, answer.id))
+        if not job.housekeeping:
+            self._publish(enqueued(job))
         if record.overlap == "cancel_running":
-            await cancel_others(store.jobs, record, enqueued.id)
-        return Triggered(JobRef(enqueued.id, created=True, jobs=store.jobs, clock=self._clock))
+            await cancel_others(store.jobs, record, answer.id)
+        return Triggered(JobRef(answer.id, created=True, jobs=store.jobs, clock=self._clock))
 
     async def pause(self, name: str) -> None:
         """Fire no more until `resume`. Raises `NotFound`."""

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from workfleet.events import (
     Event,
+    JobEnqueued,
     ScheduleCoalesced,
     ScheduleFired,
     ScheduleLate,
     ScheduleMissed,
     ScheduleSkipped,
 )
+from workfleet.model.jobs import JobRecord
 from workfleet.model.schedules import Fire, Fired, reason_of
 
 
@@ -29,5 +31,12 @@ def told(fire: Fire, answer: Fired, now_ms: int) -> Iterator[Event]:
         yield ScheduleCoalesced(schedule=name, slot_ms=slot, reason=reason_of(fire, "coalesced", run), job_id=run)
     elif answer.kind == "fired" and fire.job is not None:
         yield ScheduleFired(schedule=name, slot_ms=slot, late_ms=max(now_ms - slot, 0), job_id=fire.job.id)
+        if not fire.job.housekeeping:
+            yield enqueued(fire.job)
         if fire.late:
             yield ScheduleLate(schedule=name, slot_ms=slot, reason=reason_of(fire, "late"))
+
+
+def enqueued(job: JobRecord) -> JobEnqueued:
+    """The event of a run's job that the store has added."""
+    return JobEnqueued(id=job.id, name=job.name, queue=job.queue, created=True)

@@ -167,6 +167,19 @@ def _level(value: Any) -> Any:
     return "warning" if text == "warn" else text
 
 
+def _log_place(text: str) -> str:
+    text = _not_blank(text)
+    # A mistyped "stderr" must not become a file.
+    if text not in ("stderr", "stdout") and not any(sign in text for sign in "/\\."):
+        raise ValueError(f"{text!r} is neither; a file in this folder is ./{text}")
+    return text
+
+
+def _path_text(value: Any) -> Any:
+    # What is given as a path is meant as one.
+    return f"{value.parent}/{value.name}" if isinstance(value, Path) else value
+
+
 def _instant(text: str) -> str:
     datetime.fromisoformat(text)
     return text
@@ -192,6 +205,9 @@ RateLimit: TypeAlias = Annotated[
     RateText, Checked("a number of starts and a duration, such as '100/1m'", lambda rate: rate)
 ]
 FilePath: TypeAlias = Annotated[Path, Checked("a path", lambda path: path)]
+LogPlace: TypeAlias = Annotated[
+    str, Checked("stderr, stdout, or the path of a file", _log_place), BeforeValidator(_path_text)
+]
 LogLevel: TypeAlias = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_level)]
 
 Instant: TypeAlias = Annotated[

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workfleet.units import Duration
+from workfleet.units import Duration, Size
 
 from .health import HealthSettings
 from .kinds import (
@@ -19,6 +19,7 @@ from .kinds import (
     CountOrZero,
     FilePath,
     LogLevel,
+    LogPlace,
     QueueName,
     Span,
     Text,
@@ -26,6 +27,7 @@ from .kinds import (
     TimeZone,
     Wait,
     between,
+    size_between,
 )
 from .metrics import MetricsUrl
 from .outbox import OutboxSettings
@@ -102,7 +104,7 @@ class MetricsCollection(BaseModel):
 
     enabled: bool = Field(True, description="Measure at all; off: nothing is counted, read or kept.")
     interval: Tick = Field(Duration("10s"), description="How often figures of processes and the machine are read.")
-    process: bool = Field(True, description="Memory, processor time, threads and files of each worker process.")
+    process: bool = Field(True, description="Memory, processor time, threads, files and health of each worker process.")
     system: bool = Field(True, description="Memory and processor of the container, else of the machine.")
     store_interval: Annotated[Duration, between("1s", "1d")] = Field(
         Duration("1m"), description="How often the store is asked for figures, by one worker of each machine."
@@ -152,6 +154,33 @@ class TracingSettings(BaseModel):
     )
 
 
+class LogDestination(BaseModel):
+    """Where log lines go."""
+
+    model_config = _FROZEN
+
+    to: LogPlace = Field(description="Where its lines go. A file is appended to, and opened anew when it was moved.")
+    level: LogLevel | None = Field(None, description="Lowest level that it gets; none: that of `log.level`.")
+    format: Literal["auto", "console", "json"] | None = Field(
+        None, description="Its format; none: `log.format`, JSON for a file."
+    )
+
+
+class JobLogs(BaseModel):
+    """Lines that are kept with the job whose code says them."""
+
+    model_config = _FROZEN
+
+    level: LogLevel | Literal["off"] = Field(
+        "info",
+        description="Lowest level of what a job's code logs that `jobs logs` shows; off: only `job.log`.",
+    )
+    lines: Annotated[Count, Field(le=10_000)] = Field(1_000, description="Most of these lines that a job has.")
+    size: Annotated[Size, size_between("1KiB", "10MiB")] = Field(
+        Size("256KiB"), description="Most that these lines of a job take."
+    )
+
+
 class LogSettings(BaseModel):
     """Logs."""
 
@@ -162,6 +191,12 @@ class LogSettings(BaseModel):
         "auto", description="auto: console on a terminal, else one JSON document a line."
     )
     levels: dict[str, LogLevel] = Field(default_factory=dict, description="Lowest level by logger's name.")
+    redact: bool = Field(True, description="Hide secrets: values under names of secrets, and secrets inside text.")
+    redact_keys: list[Text] = Field(default_factory=list, description="Further names whose values are secrets.")
+    destinations: dict[str, LogDestination] = Field(
+        default_factory=dict, description="Where lines go, by name; none: standard error."
+    )
+    jobs: JobLogs = Field(default_factory=JobLogs, description="Lines that are kept with jobs.")
 
 
 BUILT_IN: Mapping[str, type[BaseModel]] = MappingProxyType(

@@ -8,8 +8,9 @@ A reader writes one thing: when it renewed a lock, or that the lock is lost, for
 
 Layout (little endian): a header of 64 bytes (magic, slots, slots ever used, progress and its complement), then slots of
 512 bytes: checksum, length, the deadline and its complement, the renewal and its complement mixed with the sequence,
-then sequence, kind, two lengths, two numbers, owner and name, which the checksum is of. A slot whose checksum is 0 is
-free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all processes.
+then sequence, kind, three lengths, two numbers, owner, name and label, which the checksum is of. A slot whose checksum
+is 0 is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all
+processes.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _CHECK = struct.Struct("<II")
 _DEADLINE = struct.Struct("<QQ")
 _RENEWAL = struct.Struct("<QQ")
 _HEAD = struct.Struct("<IIQQ")
-_NOTE = struct.Struct("<IBxHHqq")
-_MAGIC = b"wfboard2"
+_NOTE = struct.Struct("<IBxHHHqq")
+_MAGIC = b"wfboard3"
 _USED_AT, _PROGRESS_AT = 12, 16
 _HEADER_SIZE, _SLOT_SIZE = 64, 512
 _DEADLINE_AT = _CHECK.size
@@ -66,6 +67,13 @@ class BoardEntry(Struct, frozen=True):
     """When the job's run must have ended; 0: never."""
     ttl_ms: int
     """What a lock is renewed for; 0 for jobs."""
+    label: str = ""
+    """A job's own name, cut to the room that there is."""
+
+    @property
+    def shown(self) -> str:
+        """What it is, for people: a job's name and id, a lock's name."""
+        return f"{self.label} ({self.name})" if self.label else self.name
 
     @property
     def claim(self) -> Claim:
@@ -116,8 +124,9 @@ class Board:
             self._map.close()
             os.close(self.fd)
 
-    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None) -> int:
-        """Note a claim. Its run must have ended `timeout_ms` from now (None: it has no deadline).
+    def put(self, claim: Claim, *, timeout_ms: int | None = None, since_ms: int | None = None, label: str = "") -> int:
+        """Note a claim. Its run must have ended `timeout_ms` from now (None: it has no deadline). `label` is the job's
+        name, for people.
 
         `since_ms` is the monotonic instant at which the claim was asked for, if earlier: the lease counts from there.
         Returns the slot, or -1 when there is none left or id and token are longer than about 440 bytes: the job then
@@ -125,7 +134,8 @@ class Board:
         """
         now_ms = int(self._clock.monotonic() * 1000)
         deadline_ms = 0 if timeout_ms is None else min(now_ms + timeout_ms, _MAX_DEADLINE)
-        return self._put(_JOB, claim.token, claim.job_id, now_ms if since_ms is None else since_ms, 0, deadline_ms)
+        noted_ms = now_ms if since_ms is None else since_ms
+        return self._put(_JOB, claim.token, claim.job_id, noted_ms, 0, deadline_ms, label)
 
     def put_lock(self, name: str, owner: str, *, ttl_ms: int, since_ms: int | None = None) -> int:
         """Note a lock that is renewed for `ttl_ms` whenever a third of that has passed. Else as `put`."""
@@ -171,8 +181,13 @@ class Board:
         now_ms = self._monotonic_ms()
         _PROGRESS.pack_into(self._map, _PROGRESS_AT, now_ms, now_ms ^ _ALL_ONES)
 
+    def rest(self) -> None:
+        """The loop of this process does not beat any more."""
+        if not self._map.closed:
+            _PROGRESS.pack_into(self._map, _PROGRESS_AT, 0, _ALL_ONES)
+
     def progress_ms(self) -> int:
-        """The monotonic instant of the last `beat`; 0 before the first."""
+        """The monotonic instant of the last `beat`; 0 before the first, and after `rest`."""
         for _ in range(0 if self._map.closed else _READS):
             value, complement = _PROGRESS.unpack_from(self._map, _PROGRESS_AT)
             if value ^ complement == _ALL_ONES:
@@ -190,14 +205,17 @@ class Board:
         found = (self._read(slot) for slot in range(min(used, self.slots)))
         return [entry for entry in found if entry is not None]
 
-    def _put(self, kind: int, owner: str, name: str, noted_ms: int, ttl_ms: int, deadline_ms: int) -> int:
+    def _put(
+        self, kind: int, owner: str, name: str, noted_ms: int, ttl_ms: int, deadline_ms: int, label: str = ""
+    ) -> int:
         who, what = _bytes(owner), _bytes(name)
         if len(who) + len(what) > _ROOM or not self._free:
             return -1
         slot = self._free.pop()
         sequence = self._sequence = self._sequence + 1 & 0xFFFF_FFFF
         self._noted[slot] = sequence
-        body = _NOTE.pack(sequence, kind, len(who), len(what), noted_ms, ttl_ms) + who + what
+        shown = _bytes(label)[: _ROOM - len(who) - len(what)]
+        body = _NOTE.pack(sequence, kind, len(who), len(what), len(shown), noted_ms, ttl_ms) + who + what + shown
         head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, deadline_ms ^ _ALL_ONES)
         head += _RENEWAL.pack(noted_ms, noted_ms ^ _ALL_ONES ^ sequence)
         at = _at(slot)
@@ -241,17 +259,19 @@ def _parse(slot: int, raw: bytes) -> BoardEntry | None:
         return None
     if deadline_ms ^ complement != _ALL_ONES:
         return None
-    sequence, kind, owner, name, noted_ms, ttl_ms = _NOTE.unpack_from(body)
+    sequence, kind, owner, name, label, noted_ms, ttl_ms = _NOTE.unpack_from(body)
     owner_end = _NOTE.size + owner
+    name_end = owner_end + name
     return BoardEntry(
         slot=slot,
         sequence=sequence,
         kind=_KINDS[kind],
-        name=body[owner_end : owner_end + name].decode(errors="surrogatepass"),
+        name=body[owner_end:name_end].decode(errors="surrogatepass"),
         owner=body[_NOTE.size : owner_end].decode(errors="surrogatepass"),
         noted_ms=noted_ms,
         deadline_ms=deadline_ms,
         ttl_ms=ttl_ms,
+        label=body[name_end : name_end + label].decode(errors="ignore"),
     )
 
 

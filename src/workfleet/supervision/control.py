@@ -38,6 +38,8 @@ class WorkerOrder(Struct, kw_only=True):
     board_fd: int
     control_fd: int
     lifeline_fd: int
+    stacks_fd: int
+    """Where it writes its stacks when it is asked for them."""
     until_idle: bool = False
     queues: tuple[str, ...] | None = None
     """None: all."""
@@ -79,6 +81,8 @@ class Hello(Struct, kw_only=True, tag="hello"):
     """None: nothing is measured."""
     http: HttpOrder | None = None
     """None: nothing is answered."""
+    logs: dict[str, Any] | None = None
+    """The settings of logs, what the application's code gives among them; None: the supervisor's own stand."""
 
 
 class Ready(Struct, tag="ready"):

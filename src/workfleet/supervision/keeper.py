@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ..events import Event
 from ..ports.clock import Clock
-from ..ports.stores import JobStore
+from ..ports.jobs import JobStore
 from .board import Board, BoardEntry
 from .insist import insist
 

@@ -16,6 +16,8 @@ import signal
 import sys
 import threading
 
+from .stacks import EVERY_THREAD, MAIN_THREAD
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LEFT_TO_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -48,9 +50,24 @@ def leave_signals_to_parent() -> None:
     os.register_at_fork(after_in_child=_restore_signals)
 
 
-def dump_on_signal() -> None:
-    """SIGUSR2 writes every thread's stack to standard error, also while user code holds the interpreter lock."""
-    faulthandler.register(signal.SIGUSR2, all_threads=True)
+def dump_on_signal(stacks: int | None = None) -> None:
+    """SIGUSR2 writes every thread's stack, also while user code holds the interpreter lock: to the descriptor `stacks`
+    (see `Stacks`), or to standard error. With `stacks`, SIGURG writes that of the main thread there."""
+    if stacks is None:
+        faulthandler.register(EVERY_THREAD, all_threads=True)
+        return
+    os.set_inheritable(stacks, False)
+    faulthandler.register(EVERY_THREAD, stacks, all_threads=True)
+    # Chained to the default, which does nothing: only then faulthandler gives `errno` back as it was, without which a
+    # lock that could not be taken may seem to be taken.
+    faulthandler.register(MAIN_THREAD, stacks, all_threads=False, chain=True)
+    restart_calls_when_shown()
+
+
+def restart_calls_when_shown() -> None:
+    """System calls that MAIN_THREAD interrupts begin again, also those of code that does not know of that. To be said
+    after each dump: a chained one forgets it."""
+    signal.siginterrupt(MAIN_THREAD, False)
 
 
 def adopt_orphans() -> None:

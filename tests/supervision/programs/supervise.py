@@ -3,7 +3,8 @@
     supervise.py FOLDER OPTIONS_JSON
 
 `claims.jsonl` in the folder says which jobs are active at which worker; `journal.jsonl` gets every call that changes
-the store, `events.jsonl` every event, `summary.json` the end. A file `down` in the folder makes the store fail.
+the store, `events.jsonl` every event, `summary.json` the end. A file `down` in the folder makes the store fail; with
+`slow-close` its close takes four seconds, with `never-closes` for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from workfleet.model.fleet import WorkerRecord
 from workfleet.model.jobs import Claim, JobRecord, JobState
 from workfleet.model.outcome import Settlement
 from workfleet.ports.clock import Clock
-from workfleet.ports.stores import Settled, TakeOver
+from workfleet.ports.jobs import Settled, TakeOver
 
 
 class FolderStore:
@@ -90,6 +91,11 @@ class FolderStore:
         return True
 
     async def close(self) -> None:
+        self.note("closing", None)
+        if (self.folder / "never-closes").exists():
+            await asyncio.Event().wait()
+        if (self.folder / "slow-close").exists():
+            await asyncio.sleep(4.0)
         self.note("close", None)
 
 

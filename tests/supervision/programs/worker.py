@@ -79,7 +79,7 @@ class Worker:
 
     def claim(self, job: str) -> None:
         note("claims.jsonl", [job, ORDER.worker_id])
-        self.slots.append(self.board.put(Claim(job, f"token-{job}")))
+        self.slots.append(self.board.put(Claim(job, f"token-{job}"), label="tests.job"))
 
     def beat(self, *, completed: int = 0, failed: int = 0, unready: tuple[str, ...] = ()) -> None:
         self.board.beat()
@@ -186,18 +186,21 @@ async def play() -> int:
         worker.bye()
     elif SCRIPT == "hold-the-lock":
         worker.claim(job)
+        worker.beat()
         hold_the_interpreter_lock(CONFIG["hold_s"])
         await worker.work()
         worker.bye()
     elif SCRIPT == "block-the-loop":
         worker.claim(job)
         worker.beat()
-        user_code_that_blocks()
+        user_code_that_blocks(CONFIG.get("block_s", 60))
+        await worker.work()
+        worker.bye()
     return 0
 
 
-def user_code_that_blocks() -> None:
-    time.sleep(60)
+def user_code_that_blocks(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 def start_family() -> None:
@@ -251,7 +254,7 @@ def tick(ticks: list[float]) -> None:
 if __name__ == "__main__":
     die_with_parent(ORDER.lifeline_fd, ORDER.supervisor_pid)
     leave_signals_to_parent()
-    dump_on_signal()
+    dump_on_signal(ORDER.stacks_fd)
     note("pids", os.getpid())
     note("started", [ORDER.index, ORDER.restarts, os.getpid()])
     sys.exit(asyncio.run(play()))

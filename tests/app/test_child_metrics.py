@@ -16,7 +16,7 @@ from workfleet.observe.metrics.registry import DROPPED, MetricsRegistry
 from workfleet.ports.metrics import MetricRow
 
 APP = """
-from workfleet import App, Job, Metrics, Pool, process, public
+from workfleet import App, Client, Job, Metrics, Pool, process, public
 
 
 @process("images", size=1)
@@ -45,6 +45,11 @@ async def draw(job: Job[int], images: Pool[Images], metrics: Metrics) -> int:
 @app.handler("compute", queue="images", pool="cpu")
 def compute(job: Job[int], metrics: Metrics) -> None:
     metrics.counter("computed_total", job.data)
+
+
+@app.handler("spread", queue="images", pool="cpu")
+async def spread(job: Job[int], client: Client) -> None:
+    await client.enqueue_many([compute.job(0), compute.job(0, id="twin"), compute.job(0, id="twin")])
 """
 
 
@@ -67,6 +72,7 @@ def test_what_is_measured_in_a_child_is_counted_by_its_worker(tmp_path: Path) ->
         assert project("enqueue", "images", "draw", str(number)).code == 0
     for number in (1, 2):
         assert project("enqueue", "images", "compute", str(number)).code == 0
+    assert project("enqueue", "images", "spread", "1").code == 0
     ran = project("run", "--until-idle")
     assert ran.code == 0, ran.err
     found = {
@@ -77,6 +83,8 @@ def test_what_is_measured_in_a_child_is_counted_by_its_worker(tmp_path: Path) ->
     assert found["image_pixels", None]["buckets"] == {"10.0": 1, "100.0": 1, "+Inf": 1}
     assert found["computed_total", None]["value"] == 3
     assert found["images_ready", None]["value"] == 1
+    enqueued = found["workfleet_jobs_enqueued_total", None]
+    assert (enqueued["labels"], enqueued["value"]) == ({"job": "compute", "queue": "images"}, 2)
 
 
 async def test_it_is_sent_soon_and_once_more_at_the_end() -> None:

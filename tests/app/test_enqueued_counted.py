@@ -1,5 +1,7 @@
 """Every job that a worker puts into the store is counted once, whoever made it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.app.working import Worker, until
@@ -20,13 +22,13 @@ class Mails:
     @handler()
     async def fan_out(self, job: Job[int]) -> list[NewJob[int]]:
         """Makes four, of which three are new: the third finds its key held, within the same answer."""
-        held = [WELCOME(number, unique="once", delay="1h") for number in (1, 2)]
+        held = [WELCOME(number, unique="{name}", delay="1h") for number in (1, 2)]
         return [WELCOME(0), *held, WELCOME(3)]
 
     @handler()
     async def by_client(self, job: Job[int], client: Client) -> None:
         await client.enqueue(WELCOME(4))
-        await client.enqueue(WELCOME(5, unique="once", delay="1h"))
+        await client.enqueue(WELCOME(5, unique="{name}", delay="1h"))
 
     @schedule("nightly", every="1d", run_on_start=True)
     async def nightly(self) -> NewJob[int]:
@@ -36,8 +38,9 @@ class Mails:
     async def often(self) -> None: ...
 
 
-@pytest.mark.parametrize("store", ["memory://", "sqlite:///jobs.db"])
-async def test_what_clients_handlers_and_schedules_make(store: str) -> None:
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+async def test_what_clients_handlers_and_schedules_make(project: Path, url: str) -> None:
+    store = url if url == "memory://" else f"sqlite:///{project}/jobs.db"
     async with Worker(App("shop", jobs=[Mails]), store=store) as worker:
 
         def ended(name: str) -> int:

@@ -36,6 +36,8 @@ async def test_it_is_put_back_and_then_failed_with_the_known_names() -> None:
         job_id = await rig.enqueue("nobody")
         await until(lambda: len(rig.told(JobSettled)) == 1)
         put_back = await rig.record(job_id)
+        # It goes on when it waits: what it then does first would wait for the clock to move once more.
+        await until(lambda: rig.clock.sleepers)  # type: ignore[attr-defined]
         rig.clock.move_to(NOW + DEFER_MS)  # type: ignore[attr-defined]
         record = await rig.finished(job_id)
     assert (put_back.state, put_back.due_ms, put_back.deferrals) == (JobState.DELAYED, NOW + DEFER_MS, 1)

@@ -140,6 +140,7 @@ def test_an_order_is_taken_out_of_the_environment() -> None:
         board_fd=3,
         control_fd=4,
         lifeline_fd=5,
+        stacks_fd=6,
         config={"a": [1]},
     )
     environ = {ORDER_VARIABLE: msgspec.json.encode(order).decode(), "HOME": "/"}

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.health.probed import NOW_MONO_MS, Ask
 from tests.outbox.postgres_server import PostgresServer, binaries
 from tests.stores.redis.servers import Server
+from workfleet.cli import probe
 
 
 @pytest.fixture
@@ -42,3 +44,31 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".git").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of its own, its temporary folder, and a stopped monotonic clock."""
+    monkeypatch.delenv("WORKER_STATUS_FILE", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(probe, "_monotonic_ms", lambda: NOW_MONO_MS)
+    monkeypatch.setattr(probe, "_boot", lambda: "b")
+    project = tmp_path / "project"
+    (project / "deep" / "er").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    (project / ".workfleet").mkdir()
+    monkeypatch.chdir(project / "deep" / "er")
+    return project
+
+
+@pytest.fixture
+def ask(place: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`workfleet probe …` in that project: its exit code and what it says."""
+
+    def ask(*arguments: str) -> tuple[int, str]:
+        code = probe.main(list(arguments))
+        said = capsys.readouterr()
+        assert (said.err == "") is (code != 2)
+        return code, (said.out + said.err).removesuffix("\n")
+
+    return ask

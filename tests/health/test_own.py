@@ -146,8 +146,8 @@ class Odd:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (SystemExit(3), "RuntimeError: it raised SystemExit(3)"),
-        (KeyboardInterrupt(), "RuntimeError: it raised KeyboardInterrupt()"),
+        (SystemExit(3), "RuntimeError: it raised SystemExit: 3"),
+        (KeyboardInterrupt(), "RuntimeError: it raised KeyboardInterrupt"),
         ("fine", "TypeError: look() returned 'fine', not an Indication or None"),
         (Indication("splendid"), "it said 'splendid', not healthy, degraded or unhealthy"),  # type: ignore[arg-type]
         (Indication("healthy", {"odd": Odd()}), "what it said cannot be told (RuntimeError)"),  # type: ignore[dict-item]

@@ -17,7 +17,7 @@ from workfleet.ports.clock import Clock
 Part = bytes | str | int
 Waiter = asyncio.Future[Any]
 _GRACE_S = 0.1
-_PING_S = 60.0
+_PING_S = 120.0
 """Who only listens hears nothing of a dead network: after so long without a word it asks for one."""
 _LARGE = 1 << 16
 """What is not sent yet. More takes its time on a slow network, and is no silence while it goes on."""

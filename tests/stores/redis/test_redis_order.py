@@ -103,6 +103,22 @@ async def test_a_key_is_free_when_another_program_deletes_its_holder(store: Stor
     assert ids(await claim(store, 9)) == "b"
 
 
+async def test_a_job_with_the_id_of_a_holder_that_is_gone_does_not_fail_for_its_key(
+    store: Store,  # noqa: F811
+    server: Server,
+    clock: ManualClock,  # noqa: F811
+) -> None:
+    await store.jobs.enqueue([job("a", unique_key="k")])
+    # As BullMQ's `remove` does it.
+    assert server.ask("DEL", "shop:q:a", "shop:q:de:k") == 2
+    server.ask("LREM", "shop:q:wait", 0, "a")
+    await store.jobs.enqueue([job("a", expires_after_ms=100)])
+    await clock.advance(100)
+    (added,) = await store.jobs.enqueue([job("b", unique_key="k")])
+    assert added.created
+    assert await states(store, "a b") == "waiting waiting"
+
+
 async def test_who_was_parked_behind_a_job_that_another_program_ended_goes_on(
     store: Store,  # noqa: F811
     server: Server,

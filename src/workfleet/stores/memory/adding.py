@@ -37,7 +37,9 @@ def _add(book: Book, job: JobRecord, call: str | None, *, again: bool) -> Enqueu
         _insert(book, job, call)
         return Enqueued(job.id, created=True)
     there = book.entries.get(hold.job_id)
-    if job.unique.on_conflict == "keep" or there is None or there.finished or there.claimed:
+    # The holder of a window may be gone, and its id another job's.
+    gone = there is None or there.record.unique_key != job.unique_key
+    if job.unique.on_conflict == "keep" or there is None or gone or there.finished or there.claimed:
         return Enqueued(hold.job_id, created=False)
     _replace(book, there, job, call)
     return Enqueued(hold.job_id, created=False, replaced=True)

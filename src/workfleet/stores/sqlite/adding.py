@@ -10,7 +10,7 @@ from workfleet.model.jobs import Enqueued, JobRecord, Keep, KeepRule
 
 from ..wakes import queue_topic
 from .ending import blocked
-from .keys_of_jobs import Newcomer, free_of_expired, hold_key, holder_of, key_until, replace_holder
+from .keys_of_jobs import Newcomer, expired_holders, free_of_expired, hold_key, holder_of, key_until, replace_holder
 from .lane import Row, Step
 from .records import AS_ALL, UNTIL_FINISHED, expires_ms, spec_of
 
@@ -32,8 +32,6 @@ def add_jobs(step: Step, app: str, jobs: Sequence[JobRecord], *, call: str | Non
         return []
     step.topics.update(queue_topic(job.queue) for job in jobs)
     if not _one_by_one(step, app, jobs):
-        if keys := [job.unique_key for job in jobs if job.unique_key is not None]:
-            free_of_expired(step, app, keys)
         return _add_together(step, app, jobs, call, set())
     known: set[str] = set()
     return [answer for job in jobs for answer in _add_one(step, app, job, call, known)]
@@ -85,6 +83,10 @@ def _one_by_one(step: Step, app: str, jobs: Sequence[JobRecord]) -> bool:
         return True
     if keyed and step.row("SELECT 1 FROM wf_hold WHERE app = ? LIMIT 1", app):
         return True
+    # A job whose id is there already needs no key, and so ends no holder.
+    keys = [job.unique_key for job in keyed if job.unique_key is not None]
+    if keys and expired_holders(step, app, keys):
+        return True
     if not step.row("SELECT 1 FROM wf_replaced WHERE app = ? LIMIT 1", app):
         return False
     ids = msgspec.json.encode([job.id for job in jobs]).decode()
@@ -118,7 +120,7 @@ def _judged(step: Step, app: str, job: JobRecord, call: str | None, known: set[s
         return Enqueued(row[0], created=False, replaced=same and job.id not in known)
     if job.unique_key is None:
         return None
-    free_of_expired(step, app, [job.unique_key])
+    free_of_expired(step, app, job.unique_key)
     holder = holder_of(step, app, job.unique_key)
     if holder is None:
         return None

@@ -62,7 +62,7 @@ def _retry(step: Step, app: str, job_id: str) -> bool:
         return False
     seq, queue, _, key, until = row
     if key is not None:
-        free_of_expired(step, app, [key])
+        free_of_expired(step, app, key)
         if holder_of(step, app, key) not in (None, job_id):
             return False
     parked = bool(key is not None and until & EXCLUSIVE and blocked(step, app, key))

@@ -10,7 +10,7 @@ import msgspec
 from workfleet.model.jobs import EXPIRED, JobRecord, UniqueRule
 
 from .ending import end_unrun
-from .lane import Step
+from .lane import Row, Step
 from .records import spec_again
 
 WINDOW, EXCLUSIVE = 2, 4
@@ -57,9 +57,14 @@ def holder_of(step: Step, app: str, key: str) -> str | None:
     return None if row is None else row[0]
 
 
-def free_of_expired(step: Step, app: str, keys: Sequence[str]) -> None:
-    """Holders of these unique keys that will never start fail. The rule is `UniqueRule`'s."""
-    for seq, key in step.rows(_EXPIRED, app, msgspec.json.encode(keys).decode(), step.now):
+def expired_holders(step: Step, app: str, keys: Sequence[str]) -> list[Row]:
+    """Holders of these unique keys that will never start: the row's number, and the key. The rule is `UniqueRule`'s."""
+    return step.rows(_EXPIRED, app, msgspec.json.encode(keys).decode(), step.now)
+
+
+def free_of_expired(step: Step, app: str, key: str) -> None:
+    """A holder of a unique key that will never start fails."""
+    for seq, _ in expired_holders(step, app, [key]):
         end_unrun(step, app, seq, key, EXPIRED)
 
 
@@ -69,12 +74,14 @@ def hold_key(step: Step, app: str, job: JobRecord) -> None:
 
 
 def replace_holder(step: Step, app: str, holder: str, new: Newcomer) -> bool:
-    """Give a holder that was never claimed what a newcomer says. False when it was, or is gone."""
+    """Give a holder that was never claimed what a newcomer says. False when it was, or is gone.
+
+    After a window's holder is gone, its id may be that of another job, which does not have the key."""
     found = """
         SELECT j.seq, b.spec FROM wf_job j JOIN wf_body b ON b.seq = j.seq
-        WHERE j.app = ? AND j.id = ? AND j.state < 3 AND j.started_ms IS NULL
+        WHERE j.app = ? AND j.id = ? AND j.unique_key = ? AND j.state < 3 AND j.started_ms IS NULL
     """
-    row = step.row(found, app, holder)
+    row = step.row(found, app, holder, new.job.unique_key)
     if row is None:
         return False
     (seq, spec), job, anew = row, new.job, new.job.unique.on_conflict == "debounce"

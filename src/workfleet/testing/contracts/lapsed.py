@@ -41,6 +41,21 @@ class TestExpiredHolder:
         assert await store.jobs.enqueue(late) == [Enqueued(name, created=True) for name in "abc"]
         assert await states(store, "a b c") == "failed failed waiting"
 
+    @pytest.mark.parametrize("rule", RULES, ids=str)
+    async def test_stays_when_who_comes_is_there_already(
+        self, store: Store, clock: ManualClock, rule: UniqueRule
+    ) -> None:
+        await store.jobs.enqueue([job("there"), keyed("run")])
+        await finish(store, await claim(store, 2))
+        await store.jobs.enqueue([keyed("a", rule), keyed("other", REPLACE, expires_after_ms=100)])
+        await clock.advance(100)
+        for known, stands in {"there": "there", "run": "run", "a": "a", "other": "a"}.items():
+            assert await add(store, keyed(known, rule)) == Enqueued(stands, created=False)
+        assert await state(store, "a") == "waiting"
+        many = [keyed("run"), keyed("b"), keyed("there")]
+        assert [added.created for added in await store.jobs.enqueue(many)] == [False, True, False]
+        assert await states(store, "a b") == "failed waiting"
+
     async def test_one_in_backoff_too_with_what_it_left_behind(self, store: Store, clock: ManualClock) -> None:
         await add(store, keyed("a", expires_after_ms=100))
         await finish(store, await claim(store), RAISED)

@@ -102,6 +102,18 @@ class TestReplace:
         assert await add(store, keyed("d", DEBOUNCE)) == Enqueued("c", created=False)
         assert (await stored(store, "c")).payload == b"3"
 
+    @pytest.mark.parametrize("how", [REPLACE, DEBOUNCE], ids=str)
+    @pytest.mark.parametrize("said", [{}, {"queue": "other"}, {"unique_key": "another"}], ids=str)
+    async def test_a_job_that_has_the_id_of_a_deleted_one_is_kept(
+        self, store: Store, how: UniqueRule, said: dict[str, Any]
+    ) -> None:
+        await add(store, keyed("a", WINDOW))
+        assert await store.jobs.delete(["a"]) == [True]
+        await add(store, job("a", payload=b"1", **said))
+        before = await stored(store, "a")
+        assert await add(store, keyed("b", how, payload=b"2", delay_ms=50)) == Enqueued("a", created=False)
+        assert await stored(store, "a") == before
+
     async def test_a_repeated_call_replaces_once_even_when_the_job_has_run_since(self, store: Store) -> None:
         await add(store, keyed("a", STARTED, payload=b"1"))
         rule = UniqueRule(on_conflict="replace")

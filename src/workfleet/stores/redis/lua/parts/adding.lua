@@ -100,8 +100,9 @@ local function add(said, number, call_id, before, note, seen)
   end
   there = load(at, holding)
   event(at, 'deduplicated', holding, 'deduplicationId', said.key, 'deduplicatedJobId', said.id)
-  local keeps = said.conflict == 'keep' or not there or there.started or there.finished or not there.wf.n
-  if keeps then return holding, false, false end
+  -- The holder of a window may be gone, and its id another job's.
+  local gone = not there or not there.wf.n or there.wf.key ~= said.key
+  if said.conflict == 'keep' or gone or there.started or there.finished then return holding, false, false end
   replace(there, said, call_id)
   return holding, false, true
 end

@@ -30,7 +30,8 @@ local EXPIRED = 'it was not started before it expired'
 local function free_of_expired(key)
   local name, id = string.match(call('GET', base .. 'hold:' .. key .. ':v') or '', '^0 ([^\n]*)\n(.*)$')
   local job = name and load(queue(name), id)
-  if not job or job.finished or not job.wf.exp or job.wf.exp > now then return end
+  -- Where another program deleted the holder, its id may be another job's.
+  if not job or job.wf.key ~= key or job.finished or not job.wf.exp or job.wf.exp > now then return end
   local state, grouped = state_of(job)
   local fine, spec = pcall(cjson.decode, job.wf.spec or '{}')
   if state == 'active' or (fine and type(spec) == 'table' and spec.schedule) then return end

@@ -172,6 +172,7 @@ def server() -> Iterator[PostgresServer]:
     yield from a_server()
 
 
+@pytest.mark.full
 def test_machines_that_share_a_database_are_seen_together(server: PostgresServer, tmp_path: Path) -> None:
     together = {"WORKER_METRICS__STORAGE": "postgres", "WORKER_METRICS__URL": server.database()}
     for machine in ("a", "b"):  # each with a store, and so a fleet, of its own: only the metrics are shared

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from workfleet.clock import SystemClock
 from workfleet.model.fleet import WorkerRecord
 from workfleet.ports.stores import Store
+from workfleet.settings.store import default_store
+from workfleet.stores.open import open_store
 from workfleet.supervision.identity import own_identity
+from workfleet.testing.clock import TestClock
 
 from .conftest import Project, make_project
 
@@ -16,8 +22,12 @@ SOON = {"WORKER_METRICS__FLUSH_INTERVAL": "100ms", "WORKER_METRICS__COLLECTION__
 WARNING = "though 1 worker lives: what is shown ends there. The event metrics.unavailable in the log"
 
 
-async def comes(store: Store) -> None:
+async def stays(project: Project) -> None:
+    """A worker that has lived for ten seconds."""
+    clock = TestClock(SystemClock().now_ms() - 10_000)
+    store = await open_store(default_store(project.folder, "shop"), app="shop", clock=clock, create=True)
     await store.fleet.register(WorkerRecord(id="here", identity=own_identity()))
+    await store.close()
 
 
 async def goes(store: Store) -> None:
@@ -29,10 +39,10 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose workers have ended, but for one that was there before and has written nothing."""
     project = make_project(tmp_path_factory.mktemp("ended"))
     project.make_store("shop")
-    project.in_store(comes)
     assert project("enqueue", "greetings", "greet", '{"name": "Ada"}').code == 0
     ran = project("run", "--until-idle")
     assert ran.code == 0, ran.err
+    asyncio.run(stays(project))
     return project
 
 

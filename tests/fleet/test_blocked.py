@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fleet.running import start, until
 from tests.fleet.stored import finished, put, stored
 
@@ -29,6 +31,7 @@ def runs(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_the_log_and_the_status_name_the_job_that_blocks_a_worker_and_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "workfleet.yaml").touch()
 
@@ -60,6 +63,7 @@ def test_the_log_and_the_status_name_the_job_that_blocks_a_worker_and_it_goes_on
     assert run.wait() == 0
 
 
+@pytest.mark.full
 def test_what_is_stuck_is_told_with_its_job_and_all_stacks_in_the_line_itself(tmp_path: Path) -> None:
     async def enqueue() -> None:
         async with stored(tmp_path, "blocking") as store:

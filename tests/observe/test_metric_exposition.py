@@ -9,7 +9,7 @@ from math import inf, isfinite, nan
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
@@ -132,6 +132,7 @@ def _measured(measured: list[tuple[str, dict[str, str], float]]) -> MetricsRegis
     return registry
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(MEASURED)
 def test_whatever_is_measured_is_read_back_as_it_was(measured: list[tuple[str, dict[str, str], float]]) -> None:
     samples = _measured(measured).snapshot()

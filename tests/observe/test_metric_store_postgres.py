@@ -121,6 +121,7 @@ async def test_a_server_that_is_down_is_an_outage_and_comes_back(server: Postgre
         own.remove()
 
 
+@pytest.mark.full
 async def test_a_server_that_hangs_and_one_that_is_away_block_nobody_and_are_caught_up_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

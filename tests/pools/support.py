@@ -29,7 +29,7 @@ class Made(NamedTuple):
         return [event for event in self.events if isinstance(event, kind)]
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Looks every few milliseconds; fails at the deadline."""
     until = time.monotonic() + seconds
     while not condition():

@@ -155,7 +155,7 @@ async def test_a_stop_does_not_wait_for_a_store_that_is_down(start: StartFleet) 
     await fleet.until(lambda: fleet.journal("open"))
     (fleet.folder / "down").touch()
     fleet.signal(signal.SIGTERM)
-    assert await fleet.exit_code(seconds=6) == 1
+    assert await fleet.exit_code(seconds=15) == 1
     assert fleet.summary["problems"][0].startswith("the store did not answer: jobs that worker")
 
 
@@ -185,7 +185,7 @@ async def test_a_worker_whose_loop_does_not_move_is_dumped_killed_and_replaced(s
     assert fleet.journal("settle") == [["job-0-0", "crashed", how]]
 
 
-@pytest.mark.parametrize("script", ["block-the-loop", "hold-the-lock"])
+@pytest.mark.parametrize("script", ["block-the-loop", pytest.param("hold-the-lock", marks=pytest.mark.full)])
 async def test_a_worker_that_is_blocked_is_told_while_it_lasts_with_its_job_and_its_stack(
     start: StartFleet, script: str
 ) -> None:

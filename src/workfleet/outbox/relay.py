@@ -114,10 +114,11 @@ class Relay:
             refused += await self._enqueue_all(records, good)
             bad = {refusal.row.key for refusal in refused}
             good = [row for row in good if row.key not in bad]
+            # Counted here: a stop may come between the rows' end and what follows it.
+            self.total += sum(row.key not in self._moved for row in good)
             self._moved.update(row.key for row in good)
         await self.source.finish(good, refused)
         self._moved.clear()
-        self.total += len(good)
         if good:
             self._publish(OutboxMoved(count=len(good)))
         for refusal in refused:

@@ -127,6 +127,20 @@ async def test_an_answer_is_kept_for_a_second() -> None:
         assert fake.asked == 4
 
 
+async def test_a_check_that_has_just_ended_is_not_answered_from() -> None:
+    """Who asks in a loop would be answered for ever, without a pause in which anything else can happen."""
+    fake = Fake("a")
+    async with house(fake, cache_ttl_ms=0) as built:
+        asking = asyncio.create_task(built.health.check())
+        await asyncio.sleep(0)
+        (running,) = (task for task in asyncio.all_tasks() if task.get_name() == "health check")
+        while not running.done():
+            await asyncio.sleep(0)
+        await built.health.check()
+        assert fake.asked == 2
+        await asking
+
+
 async def test_all_who_ask_at_once_share_one_check_and_one_may_give_up() -> None:
     fake, gate = Fake("a"), asyncio.Event()
     fake.gate = gate.wait

@@ -56,7 +56,7 @@ async def test_a_child_that_stops_gracefully_leaves_nothing(make_pool: MakePool,
     (pid,) = await pool.call("leave_behind", (how, str(tmp_path)))
     assert runs(pid)
     assert await pool.stop(5_000) == 0
-    assert not runs(pid)
+    await wait_until(lambda: not runs(pid))  # it is killed by now; the system may be slow to bury it
 
 
 async def test_the_descendants_of_other_children_are_left_alone(make_pool: MakePool, tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ class Health:
         """The health now, or at most a cache's lifetime (1 s) ago. Never raises for what an indicator does."""
         if self._cached is not None and self._age_ms(self._cached[0]) < self._cache_ttl_ms:
             return self._cached[1]
-        if self._running is None:
+        # One that is done and not forgotten yet would be answered from without a pause: who asks in a loop would spin.
+        if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._check(), name="health check")
             self._running.add_done_callback(self._forget_running)
         # Shielded: one who gives up must not take the answer from the others.
@@ -154,7 +155,8 @@ class Health:
             done.exception()  # retrieved, so that a late failure is not reported as never seen
 
     def _forget_running(self, done: asyncio.Task[HealthReport]) -> None:
-        self._running = None
+        if self._running is done:
+            self._running = None
         if not done.cancelled():
             done.exception()
 

@@ -268,6 +268,7 @@ async def test_a_broken_processor_fails_no_call(
     assert f"the {where} of span images.resize" in [each.event for each in worker.told(SubscriberFailed)]
 
 
+@pytest.mark.full
 async def test_a_broken_processor_in_a_child_fails_no_call(worker: Worker, told: Told) -> None:
     assert await (await proxy(worker, "Shaky")).answers() == 7
     assert told.only("shaky.answers").status.is_unset

@@ -255,6 +255,7 @@ def test_a_schedule_that_should_have_fired_and_has_not_is_overdue(shop: Project)
         assert not any(key[0] == "schedule_fires_total" for key in first)
 
 
+@pytest.mark.full
 def test_a_killed_worker_loses_what_it_has_counted_since_the_last_flush_and_no_more(shop: Project) -> None:
     port = free_port()
     settings = {**OFTEN, "WORKER_METRICS__FLUSH_INTERVAL": "1d", "WORKER_HTTP_PORT": str(port)}

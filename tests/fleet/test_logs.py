@@ -263,6 +263,7 @@ class Maker:
 """
 
 
+@pytest.mark.full
 def test_what_the_code_gives_holds_for_supervisor_workers_and_children(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(IN_CODE)
     (tmp_path / "makers.py").write_text(MAKERS)

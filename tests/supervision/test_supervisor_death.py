@@ -77,6 +77,7 @@ async def test_a_killed_supervisor_leaves_no_process_behind(start: StartFleet) -
     await fleet.until(lambda: not fleet.alive(), seconds=1)
 
 
+@pytest.mark.full
 async def test_a_killed_supervisor_takes_along_a_worker_that_holds_the_interpreter_lock(start: StartFleet) -> None:
     fleet = start(script="hold-the-lock", hold_s=2)
     await fleet.until(lambda: fleet.lines("holding"), seconds=45)

@@ -186,6 +186,7 @@ async def test_a_worker_that_cannot_be_started_is_a_crash_loop(start: StartFleet
     assert "could not be started: [Errno 2] No such file or directory: '/nowhere/python'" in fleet.stderr
 
 
+@pytest.mark.full
 async def test_the_supervisor_reaps_orphans_and_leaves_its_descriptors_flat(start: StartFleet) -> None:
     fleet = start(scripts=["crash-with-job", "crash-with-job", "crash-with-job", "family"])
     await fleet.until(lambda: len(fleet.worker_pids()) == 4)

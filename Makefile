@@ -2,7 +2,7 @@
 
 PYTHON ?=
 ONCE ?=
-TEST_JOBS ?= 5
+TEST_JOBS ?= 4
 VERSIONS ?= 3.11 3.12 3.13
 BIN := .venv/bin
 CHECKED := $(wildcard src bench tools tests examples)

@@ -23,8 +23,8 @@ WARNING = "though 1 worker lives: what is shown ends there. The event metrics.un
 
 
 async def stays(project: Project) -> None:
-    """A worker that has lived for ten seconds."""
-    clock = TestClock(SystemClock().now_ms() - 10_000)
+    """A worker that has lived for two seconds."""
+    clock = TestClock(SystemClock().now_ms() - 2_000)
     store = await open_store(default_store(project.folder, "shop"), app="shop", clock=clock, create=True)
     await store.fleet.register(WorkerRecord(id="here", identity=own_identity()))
     await store.close()

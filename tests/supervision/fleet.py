@@ -74,7 +74,7 @@ class ScriptedFleet:
 
         await self.until(is_ready)
 
-    async def until(self, true: Any, *, seconds: float = 15.0) -> None:
+    async def until(self, true: Any, *, seconds: float = 40.0) -> None:
         try:
             await until(true, seconds=seconds)
         except TimeoutError:

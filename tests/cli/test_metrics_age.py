@@ -14,7 +14,7 @@ from workfleet.stores.open import open_store
 from workfleet.supervision.identity import own_identity
 from workfleet.testing.clock import TestClock
 
-from .conftest import Project, make_project
+from .conftest import Project, Ran, make_project, wait_for
 
 THREADS = "workfleet_process_threads"
 SOON = {"WORKER_METRICS__FLUSH_INTERVAL": "100ms", "WORKER_METRICS__COLLECTION__INTERVAL": "100ms"}
@@ -23,8 +23,8 @@ WARNING = "though 1 worker lives: what is shown ends there. The event metrics.un
 
 
 async def stays(project: Project) -> None:
-    """A worker that has lived for two seconds."""
-    clock = TestClock(SystemClock().now_ms() - 2_000)
+    """A worker that has lived for half a minute."""
+    clock = TestClock(SystemClock().now_ms() - 30_000)
     store = await open_store(default_store(project.folder, "shop"), app="shop", clock=clock, create=True)
     await store.fleet.register(WorkerRecord(id="here", identity=own_identity()))
     await store.close()
@@ -47,7 +47,10 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_nothing_written_for_two_intervals_while_a_worker_lives_is_told(ended: Project) -> None:
-    told = ended("metrics", "query", THREADS, "--json", **SOON)
+    def asked() -> Ran:
+        return ended("metrics", "query", THREADS, "--json", **SOON)
+
+    told = wait_for(lambda: ran if (ran := asked()).err else None, "the newest row is two intervals old")
     assert (told.code, told.err.count("\n"), WARNING in told.err) == (0, 1, True), told.err
     assert told.err.startswith("nothing was written for ")
     assert told.documents, "what there is is shown all the same"

@@ -54,7 +54,7 @@ from .runtime import Runtime
 from .runtime_options import RuntimeOptions
 from .status import default_status_file
 
-_PYTHONS_SWITCH_S, _SWITCH_S = 0.005, 0.0005
+_PYTHONS_SWITCH_S, _SWITCH_S = 0.005, 0.0001
 _PYTHONS_THRESHOLDS = ((700, 10, 10), (2_000, 10, 0), (2_000, 10, 10))
 """As an interpreter starts: up to 3.12, from 3.13 on, and from 3.14 on."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workfleet.errors import StoreUnavailable
@@ -24,7 +23,8 @@ from workfleet.ports.jobs import ClaimRequest, JobStore, Settled
 from workfleet.supervision.insist import insist
 
 from .handlers import HandlerTable
-from .runner import Plan, Runner
+from .held import Answer, Held
+from .runner import Runner
 from .slots import Ask, Slots
 from .telling import made, settled
 
@@ -35,21 +35,6 @@ _MUCH = 32
 """So much must have ended for a second call."""
 _SLOW_S = 1.0
 """How often what has ended is looked at while calls are under way."""
-
-
-@dataclass(slots=True)
-class _Held:
-    """A claimed job in this worker, from claim to settle."""
-
-    record: JobRecord
-    claim: Claim
-    plan: Plan
-    slot: int
-    """Its note on the board; -1: it has none."""
-    task: asyncio.Task[None] | None = None
-    begun: bool = False
-    settlement: Settlement | None = None
-    """What is to be settled: its run is over."""
 
 
 class Exchange:
@@ -78,13 +63,15 @@ class Exchange:
         self._worker, self._lease_ms, self._poll_ms = worker, lease_ms, poll_ms
         self._clock, self._publish = clock, publish
         # By claim, not by job: a job whose claim was lost may be claimed anew while its old run has not ended.
-        self._held: dict[Claim, _Held] = {}
+        self._held: dict[Claim, Held] = {}
         self._slots = Slots(handlers)
-        self._fresh: list[_Held] = []
+        self._fresh: list[Held] = []
         """What was claimed and has no task yet."""
-        self._ended: list[_Held] = []
+        self._ended: list[Held] = []
         self._trades: set[asyncio.Task[None]] = set()
         """Calls under way."""
+        self._answers: list[Answer] = []
+        """What calls have come to, and nothing is done about yet."""
         self._reminder: asyncio.TimerHandle | None = None
         self._something = asyncio.Event()
         self._idle = asyncio.Event()
@@ -101,7 +88,8 @@ class Exchange:
     def stands_still(self, waiting: Collection[asyncio.Task[Any] | None] = ()) -> bool:
         """Whether there is nothing to settle and nothing to claim, and every run is one of these tasks, which wait for
         something else. For tests that move the clock."""
-        busy = self._fresh or self._ended or self._trades or (self._ask(()).wants and not self._exhausted)
+        under_way = self._fresh or self._ended or self._trades or self._answers
+        busy = under_way or (self._ask(()).wants and not self._exhausted)
         return not busy and all(held.task in waiting for held in self._held.values())
 
     def running(self) -> list[str]:
@@ -122,13 +110,16 @@ class Exchange:
         try:
             while True:
                 self._something.clear()
-                self._take_note_of_answers()
+                self._take_note_of_trades()
                 batch = self._batch()
                 ask = self._ask(batch)
                 if batch or (ask.wants and not self._exhausted and not self._trades):
+                    # First of all: the store works while this process does everything else.
                     self._begin_trade(batch, ask)
+                    await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop and no time: the call is made
+                elif self._answers:
+                    self._take_in(self._answers.pop(0))
                 elif self._fresh:
-                    # After the next call has begun: the store works while these run.
                     self._begin_runs()
                     await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop and no time: they begin, or are found to be lost
                 elif ask.wants and not self._trades:
@@ -143,6 +134,8 @@ class Exchange:
                 trade.cancel()
             await asyncio.gather(*self._trades, return_exceptions=True)
             self._trades.clear()
+            while self._answers:
+                self._take_in(self._answers.pop(0))
 
     async def drain(self, deadline_s: float) -> int:
         """Stop claiming, let runs end until the deadline, then give the rest back. Returns how many were given back.
@@ -192,14 +185,14 @@ class Exchange:
     async def _settled_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(max(seconds, 0)):
-                while self._held or self._trades:
+                while self._held or self._trades or self._answers:
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
             return False
         return True
 
-    def _batch(self) -> list[_Held]:
+    def _batch(self) -> list[Held]:
         """What the next call settles, taken out of `_ended`."""
         if len(self._trades) == self._calls or (self._trades and len(self._ended) < _MUCH):
             return []
@@ -209,12 +202,12 @@ class Exchange:
         batch, self._ended = self._ended[:take], self._ended[take:]
         return batch
 
-    def _ask(self, batch: Sequence[_Held]) -> Ask:
+    def _ask(self, batch: Sequence[Held]) -> Ask:
         """The free slots, counting those that this batch frees in the step that claims for them."""
         freed = [held.record.queue for held in batch]
         return self._slots.ask(freed, claiming=self._claiming and not self._paused)
 
-    def _begin_trade(self, batch: list[_Held], ask: Ask) -> None:
+    def _begin_trade(self, batch: list[Held], ask: Ask) -> None:
         self._slots.begin(ask)
         loop = asyncio.get_running_loop()
         trade = loop.create_task(self._trade(batch, ask), name="exchange trade")
@@ -223,7 +216,7 @@ class Exchange:
         if self._reminder is None:
             self._reminder = loop.call_later(_SLOW_S, self._remind, loop)
 
-    def _take_note_of_answers(self) -> None:
+    def _take_note_of_trades(self) -> None:
         for trade in [trade for trade in self._trades if trade.done()]:
             self._trades.discard(trade)
             trade.result()
@@ -236,23 +229,23 @@ class Exchange:
                 self._board.ended(held.slot)
         self._reminder = loop.call_later(_SLOW_S, self._remind, loop) if self._trades else None
 
-    async def _trade(self, batch: list[_Held], ask: Ask) -> None:
+    async def _trade(self, batch: list[Held], ask: Ask) -> None:
         """One call. If it is given up, what was to be settled goes back to what has ended: nothing is lost."""
         request = ClaimRequest(self._worker, new_token(), self._lease_ms, ask.wants, ask.total) if ask.wants else None
-        wakes, asked_at = self._wakes, self._clock.monotonic()
+        wakes, asked_at_s = self._wakes, self._clock.monotonic()
         try:
             answer = await self._answer(batch, request)
+            claimed, since_s = await self._still_ours(answer.claimed, asked_at_s)
         except BaseException:
             self._ended[:0] = batch
+            self._slots.give_up(ask)
             raise
-        finally:
-            self._slots.end(ask)
-        self._forget(batch, answer)
+        self._slots.end(ask, [record.queue for record in claimed])
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
-        await self._accept(answer.claimed, asked_at)
+        self._answers.append(Answer(batch, answer, self._clock.now_ms(), claimed, since_s))
 
-    async def _answer(self, batch: list[_Held], request: ClaimRequest | None) -> Settled:
+    async def _answer(self, batch: list[Held], request: ClaimRequest | None) -> Settled:
         """What the store says. What it cannot take fails its own job, and holds up no other."""
         settlements = [held.settlement for held in batch if held.settlement is not None]
         what = "settling and claiming jobs"
@@ -285,21 +278,27 @@ class Exchange:
         """Until the store has answered. The same call again is safe: claims and settlements carry their tokens."""
         return await insist(call, what, timeout_ms=self._lease_ms, clock=self._clock, publish=self._publish)
 
-    async def _accept(self, records: list[JobRecord], asked_at: float) -> None:
-        if records and (self._clock.monotonic() - asked_at) * 1000 > self._lease_ms / 3:
-            # The answer was slow: the lease may be over before the first renewal would come.
-            claims = [record.claim for record in records]
-            asked_at = self._clock.monotonic()
-            alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
-            records = [record for record, ok in zip(records, alive, strict=True) if ok]
-        since_ms = int(asked_at * 1000)
-        self._slots.take(record.queue for record in records)
-        for record in records:
+    async def _still_ours(self, records: list[JobRecord], asked_at_s: float) -> tuple[list[JobRecord], float]:
+        """Which of the jobs just claimed are held, and the instant from which their leases count."""
+        if not records or (self._clock.monotonic() - asked_at_s) * 1000 <= self._lease_ms / 3:
+            return records, asked_at_s
+        # The answer was slow: the lease may be over before the first renewal would come.
+        claims = [record.claim for record in records]
+        asked_at_s = self._clock.monotonic()
+        alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
+        return [record for record, ok in zip(records, alive, strict=True) if ok], asked_at_s
+
+    def _take_in(self, answer: Answer) -> None:
+        """Forget what is settled, and note what was claimed."""
+        self._forget(answer.batch, answer.settled, answer.at_ms)
+        since_ms = int(answer.since_s * 1000)
+        for record in answer.claimed:
             claim, plan = record.claim, self._runner.plan(record)
             timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
             slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms, label=record.name)
-            held = self._held[claim] = _Held(record, claim, plan, slot)
+            held = self._held[claim] = Held(record, claim, plan, slot)
             self._fresh.append(held)
+        self._idle.set()
 
     def _begin_runs(self) -> None:
         loop = asyncio.get_running_loop()
@@ -312,13 +311,13 @@ class Exchange:
             else:
                 self._end(held, self._runner.give_back(held.record))  # the stop began while the store was answering
 
-    async def _run(self, held: _Held) -> None:
+    async def _run(self, held: Held) -> None:
         held.begun = True
         settlement = await self._runner.run(held.record, held.plan)
         if settlement is not None:
             self._end(held, settlement)
 
-    def _stop(self, held: _Held) -> None:
+    def _stop(self, held: Held) -> None:
         """Ask a run to stop. One that has not begun runs nothing, and its job goes back as it is."""
         if held.settlement is not None:
             return
@@ -335,14 +334,12 @@ class Exchange:
             if held.task is not None and held.task.cancelled() and held.settlement is None:
                 self._end(held, self._runner.give_back(held.record))
 
-    def _end(self, held: _Held, settlement: Settlement) -> None:
+    def _end(self, held: Held, settlement: Settlement) -> None:
         held.settlement = settlement
         self._ended.append(held)
         self._something.set()
 
-    def _forget(self, batch: Sequence[_Held], answer: Settled) -> None:
-        now_ms = self._clock.now_ms()
-        self._slots.free(held.record.queue for held in batch)
+    def _forget(self, batch: Sequence[Held], answer: Settled, now_ms: int) -> None:
         for at, (held, done) in enumerate(zip(batch, answer.applied, strict=True)):
             assert held.settlement is not None
             del self._held[held.claim]

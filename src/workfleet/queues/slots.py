@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -61,14 +61,12 @@ class Slots:
         self._turn += 1
         self._asks.append(ask)
 
-    def end(self, ask: Ask) -> None:
-        """The call has been answered, or given up."""
+    def end(self, ask: Ask, claimed: Sequence[str]) -> None:
+        """The call has been answered: what it was to free is free, and jobs of these queues were claimed."""
+        self.give_up(ask)
+        self._used.subtract(ask.freed)
+        self._used.update(claimed)
+
+    def give_up(self, ask: Ask) -> None:
+        """The call has not been answered."""
         self._asks.remove(ask)
-
-    def take(self, queues: Iterable[str]) -> None:
-        """Jobs of these queues were claimed, one each."""
-        self._used.update(queues)
-
-    def free(self, queues: Iterable[str]) -> None:
-        """Jobs of these queues were settled, one each."""
-        self._used.subtract(queues)

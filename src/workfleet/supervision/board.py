@@ -32,7 +32,7 @@ _PROGRESS = struct.Struct("<QQ")
 _CHECK = struct.Struct("<II")
 _DEADLINE = struct.Struct("<QQ")
 _RENEWAL = struct.Struct("<QQ")
-_HEAD = struct.Struct("<IIQQ")
+_HEAD = struct.Struct("<IIQQQQ")
 _NOTE = struct.Struct("<IBxHHHqq")
 _MAGIC = b"wfboard3"
 _USED_AT, _PROGRESS_AT = 12, 16
@@ -46,6 +46,7 @@ _ALL_ONES = 2**64 - 1
 _MAX_DEADLINE = 2**62
 _LOST_MS = _ALL_ONES
 _READS = 3
+_ANY_TEXT = "surrogatepass"
 
 EntryKind = Literal["job", "lock"]
 _KINDS: tuple[EntryKind, EntryKind] = ("job", "lock")
@@ -169,9 +170,8 @@ class Board:
 
     def clear(self, slot: int) -> None:
         """Forget a note. -1, and a slot that is free already, do nothing."""
-        if slot not in self._noted:
+        if self._noted.pop(slot, None) is None:
             return
-        del self._noted[slot]
         at = _at(slot)
         self._map[at : at + _CHECK.size] = _FREE
         self._free.append(slot)
@@ -208,16 +208,16 @@ class Board:
     def _put(
         self, kind: int, owner: str, name: str, noted_ms: int, ttl_ms: int, deadline_ms: int, label: str = ""
     ) -> int:
-        who, what = _bytes(owner), _bytes(name)
+        who, what = owner.encode("utf-8", _ANY_TEXT), name.encode("utf-8", _ANY_TEXT)
         if len(who) + len(what) > _ROOM or not self._free:
             return -1
         slot = self._free.pop()
         sequence = self._sequence = self._sequence + 1 & 0xFFFF_FFFF
         self._noted[slot] = sequence
-        shown = _bytes(label)[: _ROOM - len(who) - len(what)]
+        shown = label.encode("utf-8", _ANY_TEXT)[: _ROOM - len(who) - len(what)]
         body = _NOTE.pack(sequence, kind, len(who), len(what), len(shown), noted_ms, ttl_ms) + who + what + shown
-        head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, deadline_ms ^ _ALL_ONES)
-        head += _RENEWAL.pack(noted_ms, noted_ms ^ _ALL_ONES ^ sequence)
+        no_deadline, no_renewal = deadline_ms ^ _ALL_ONES, noted_ms ^ _ALL_ONES ^ sequence
+        head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, no_deadline, noted_ms, no_renewal)
         at = _at(slot)
         # One copy in whatever order the machine likes: the checksum is right only when all of it is there.
         self._map[at : at + _BODY_AT + len(body)] = head + body
@@ -273,13 +273,6 @@ def _parse(slot: int, raw: bytes) -> BoardEntry | None:
         ttl_ms=ttl_ms,
         label=body[name_end : name_end + label].decode(errors="ignore"),
     )
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="surrogatepass")
 
 
 def _at(slot: int) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from workfleet import events
 
@@ -32,7 +33,11 @@ WORKER_DEATHS = "workfleet_worker_deaths_total"
 _NOT_A_RETRY = frozenset({"given_back", "snoozed", "unknown_job"})
 _MOST_METERS = 1_000
 _MUCH = 1_000
-"""Events that are kept uncounted."""
+"""Events of a class that are kept uncounted."""
+_T = TypeVar("_T")
+
+_WAIT = attrgetter("name", "queue", "wait_ms")
+_END = attrgetter("name", "queue", "state", "outcome", "duration_ms")
 
 
 class _JobMeters:
@@ -71,13 +76,14 @@ class MetricsRecorder:
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
         self._meters: dict[tuple[str, str], _JobMeters] = {}
-        self._put_down: list[events.JobClaimed | events.JobSettled] = []
+        self._claimed: list[events.JobClaimed] = []
+        self._settled: list[events.JobSettled] = []
         self._counting = threading.Lock()
         registry.before_reading(self._count)
         self._recorders: dict[type[events.Event], Callable[[Any], None]] = {
             events.JobEnqueued: self._enqueued,
-            events.JobClaimed: self._put,
-            events.JobSettled: self._put,
+            events.JobClaimed: self._put_claimed,
+            events.JobSettled: self._put_settled,
             events.JobRecovered: self._recovered,
             events.ClaimLost: self._claim_lost,
             events.ScheduleFired: self._fired,
@@ -96,27 +102,24 @@ class MetricsRecorder:
         """What counts the events of a class; None: nobody does."""
         return self._recorders.get(kind)
 
-    def _put(self, event: events.JobClaimed | events.JobSettled) -> None:
-        self._put_down.append(event)
-        if len(self._put_down) >= _MUCH:
-            self._count()
+    def _put_claimed(self, event: events.JobClaimed) -> None:
+        if not event.housekeeping:
+            self._claimed.append(event)
+            if len(self._claimed) >= _MUCH:
+                self._count()
+
+    def _put_settled(self, event: events.JobSettled) -> None:
+        if not event.housekeeping:
+            self._settled.append(event)
+            if len(self._settled) >= _MUCH:
+                self._count()
 
     def _count(self) -> None:
         with self._counting:
-            happened = self._put_down[:]
-            del self._put_down[: len(happened)]  # others may have put down more meanwhile
-        waits: Counter[tuple[str, str, int]] = Counter()
-        ends: Counter[tuple[str, str, str, str, int]] = Counter()
-        for event in happened:
-            if event.housekeeping:
-                continue
-            if isinstance(event, events.JobClaimed):
-                waits[event.name, event.queue, event.wait_ms] += 1
-            else:
-                ends[event.name, event.queue, event.state, event.outcome, event.duration_ms] += 1
-        for (name, queue, wait_ms), times in waits.items():
+            claimed, settled = _taken(self._claimed), _taken(self._settled)
+        for (name, queue, wait_ms), times in Counter(map(_WAIT, claimed)).items():
             self._of(name, queue).waited(wait_ms, times)
-        for (name, queue, state, outcome, duration_ms), times in ends.items():
+        for (name, queue, state, outcome, duration_ms), times in Counter(map(_END, settled)).items():
             self._ended(self._of(name, queue), state, outcome, duration_ms, times)
 
     def _enqueued(self, event: events.JobEnqueued) -> None:
@@ -159,3 +162,10 @@ class MetricsRecorder:
 
     def _lock(self, outcome: str) -> None:
         self._registry.add(LOCKS, (("outcome", outcome),))
+
+
+def _taken(put_down: list[_T]) -> list[_T]:
+    """What was put down until now: other threads may put down more meanwhile."""
+    taken = put_down[:]
+    del put_down[: len(taken)]
+    return taken

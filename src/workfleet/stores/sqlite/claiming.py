@@ -44,16 +44,17 @@ UPDATE wf_job SET state = priority > 0 WHERE seq IN (
 _HAND_OUT = """
 UPDATE wf_job SET state = 3, claim = ?1, lease_until_ms = ?2, started_ms = ?3, counted = ?4, turn = ?5 WHERE seq IN
 """
-_LAST_IN = """
-SELECT json_group_array(seq) FROM (
-  SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND grp = ? AND lifo = 1 AND priority = 0 AND state < 2 ORDER BY due_ms DESC, seq DESC LIMIT ?)
+_READY = """
+SELECT
+  (SELECT json_group_array(seq) FROM (
+    SELECT seq FROM wf_job INDEXED BY wf_job_ready
+    WHERE queue = ?1 AND grp = ?2 AND lifo = 1 AND priority = 0 AND state < 2
+    ORDER BY due_ms DESC, seq DESC LIMIT ?3)),
+  (SELECT json_group_array(seq) FROM (
+    SELECT seq FROM wf_job INDEXED BY wf_job_ready
+    WHERE queue = ?1 AND grp = ?2 AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?3))
 """
-_FIRST_IN = """
-SELECT json_group_array(seq) FROM (
-  SELECT seq FROM wf_job INDEXED BY wf_job_ready
-  WHERE queue = ? AND grp = ? AND lifo = 0 AND state < 2 ORDER BY priority, due_ms, seq LIMIT ?)
-"""
+"""What is to be handed out last in first out, which goes first, and what first in first out."""
 _EXPIRED = """
 SELECT seq FROM wf_job INDEXED BY wf_job_active
 WHERE app = ? AND state = 3 AND lease_until_ms <= ? ORDER BY lease_until_ms, seq LIMIT ?
@@ -207,11 +208,10 @@ class _Hand:
 
     def give(self, line: Line, group: str, most: int) -> int:
         """Hand out up to so many ready jobs of a group."""
-        seqs: list[int] = []
-        for choice in (_LAST_IN, _FIRST_IN):
-            if len(seqs) < most:
-                row = self.step.row(choice, line.queue, group, most - len(seqs))
-                seqs += [] if row is None else numbers_from(row[0])
+        row = self.step.row(_READY, line.queue, group, most)
+        assert row is not None
+        last_in, first_in = row
+        seqs = (numbers_from(last_in) + numbers_from(first_in))[:most]
         if not seqs:
             return 0
         facts = (self.number, self.until, self.step.now, int(line.limited), self.turn)

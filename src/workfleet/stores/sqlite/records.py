@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -131,6 +131,11 @@ def json_of(value: Failure | Attempt) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         return _encoder.encode(clean(value))
+
+
+def json_of_attempts(attempts: Mapping[int, Attempt]) -> str:
+    """A JSON object of attempts without failures, by number, for `json_each`."""
+    return _encoder.encode(attempts).decode()
 
 
 def json_of_numbers(numbers: Sequence[int]) -> str:

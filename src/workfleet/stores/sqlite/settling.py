@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workfleet.model.jobs import FINISHED, HISTORY_LIMIT, Claim, JobState
+from workfleet.model.jobs import FINISHED, HISTORY_LIMIT, Attempt, Claim, JobState
 from workfleet.model.outcome import Outcome, Settlement, left_out, left_out_by, result_with
 
 from ..texts import clean_text
@@ -13,7 +13,7 @@ from .adding import add_jobs
 from .claiming import claim_note
 from .ending import ended, limited_queues
 from .lane import Held, Row, Step
-from .records import json_of, json_of_numbers
+from .records import json_of, json_of_attempts, json_of_numbers
 from .schema import STATE_NUMBERS
 
 _MINE = "seq = ? AND id = ? AND claim = ? AND state = 3"
@@ -33,6 +33,9 @@ UPDATE wf_job SET state = iif(? < 2, priority > 0, ?), attempts_made = ?, crashe
 due_ms = coalesce(?, due_ms), lease_until_ms = NULL, ran_by = NULL, settled = claim WHERE {_MINE}
 """
 _INTO_RUN = "INSERT INTO wf_run (seq, outcome, result, failure, attempts, history)"
+_RUNS_ALIKE = f"{_INTO_RUN} SELECT CAST(key AS INTEGER), ?, ?, NULL, 1, value FROM json_each(?)"
+_FEW = 8
+"""Rows that a statement of their own is not worth."""
 _NEXT_RUN = f"""
 UPDATE wf_run SET outcome = ?2, result = ?3, failure = ?4, attempts = min(attempts + ?5, {HISTORY_LIMIT}),
   history = CASE
@@ -158,8 +161,26 @@ def _settle_alike(step: Step, settlements: Sequence[Settlement], numbers: dict[s
         return False
     for (number, *facts), _, seqs in chosen:
         step.change(_FINISH_ALIKE, *facts, step.now, seqs, number)
-    step.insert(_INTO_RUN, [_run(held.pop(s.claim.job_id)[0], s.outcome) for s in settlements])
+    _insert_runs(step, [(held.pop(s.claim.job_id)[0], s.outcome) for s in settlements])
     return True
+
+
+def _insert_runs(step: Step, runs: Sequence[tuple[int, Outcome]]) -> None:
+    """What first runs leave behind. Most differ in their history only, which is then one text for many: binding each
+    value of each row takes the interpreter from the event loop for longer."""
+    alike: dict[tuple[str, bytes | None], dict[int, Attempt]] = {}
+    others: list[Row] = []
+    for seq, outcome in runs:
+        if outcome.attempt is None or outcome.failure is not None:
+            others.append(_run(seq, outcome))
+        else:
+            alike.setdefault((outcome.code, outcome.result), {})[seq] = outcome.attempt
+    for (code, result), attempts in alike.items():
+        if len(attempts) >= _FEW:
+            step.change(_RUNS_ALIKE, code, result, json_of_attempts(attempts))
+        else:
+            others += [(seq, code, result, None, 1, json_of(attempt).decode()) for seq, attempt in attempts.items()]
+    step.insert(_INTO_RUN, others)
 
 
 def _place(step: Step, app: str, job_id: str) -> Held | None:

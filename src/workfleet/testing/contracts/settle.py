@@ -224,6 +224,25 @@ class TestSettle:
         assert answer.applied == [True, True, False, True, True]
         assert [(await stored(store, name)).state.value for name in "abc"] == ["completed", "completed", "failed"]
 
+    async def test_many_at_once_keep_what_each_came_to(self, store: Store, clock: ManualClock) -> None:
+        names = [f"j{number}" for number in range(40)]
+        await store.jobs.enqueue([job(name) for name in names])
+        first = await claim(store, 20, worker='wörker "1"\n')
+        await clock.advance(7)
+        second = await claim(store, 20, worker="w2")
+        await clock.advance(5)
+        own = [Ended(kind="returned", result=f'"{number}"'.encode()) for number in range(10)]
+        ends = [COMPLETED] * 20 + own + [FAILED] * 10
+        settled = [ended(record, end) for record, end in zip([*first, *second], ends, strict=True)]
+        assert (await store.jobs.settle(settled)).applied == [True] * 40
+        done = [await stored(store, name) for name in names]
+        assert [record.result for record in done] == [b'"done"'] * 20 + [end.result for end in own] + [None] * 10
+        assert [record.outcome for record in done] == ["completed"] * 30 + ["failed"] * 10
+        for record, settlement, by in zip(done, settled, ['wörker "1"\n'] * 20 + ["w2"] * 20, strict=True):
+            (attempt,) = record.history
+            assert attempt == settlement.outcome.attempt
+            assert (attempt.worker, attempt.started_ms, record.attempts_made) == (by, record.started_ms, 1)
+
     async def test_the_history_keeps_the_newest(self, store: Store) -> None:
         await store.jobs.enqueue(jobs("a"))
         again = Ended(kind="retry", after_ms=0)

@@ -232,12 +232,12 @@ class TestSettle:
         second = await claim(store, 20, worker="w2")
         await clock.advance(5)
         own = [Ended(kind="returned", result=f'"{number}"'.encode()) for number in range(10)]
-        ends = [COMPLETED] * 20 + own + [FAILED] * 10
+        ends = [COMPLETED] * 25 + own + [FAILED] * 5
         settled = [ended(record, end) for record, end in zip([*first, *second], ends, strict=True)]
         assert (await store.jobs.settle(settled)).applied == [True] * 40
         done = [await stored(store, name) for name in names]
-        assert [record.result for record in done] == [b'"done"'] * 20 + [end.result for end in own] + [None] * 10
-        assert [record.outcome for record in done] == ["completed"] * 30 + ["failed"] * 10
+        assert [record.result for record in done] == [b'"done"'] * 25 + [end.result for end in own] + [None] * 5
+        assert [record.outcome for record in done] == ["completed"] * 35 + ["failed"] * 5
         for record, settlement, by in zip(done, settled, ['wörker "1"\n'] * 20 + ["w2"] * 20, strict=True):
             (attempt,) = record.history
             assert attempt == settlement.outcome.attempt

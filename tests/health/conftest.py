@@ -52,7 +52,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("WORKER_STATUS_FILE", raising=False)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(probe, "_monotonic_ms", lambda: NOW_MONO_MS)
-    monkeypatch.setattr(probe, "_boot", lambda: "b")
+    monkeypatch.setattr(probe, "boot", lambda: "b")
     project = tmp_path / "project"
     (project / "deep" / "er").mkdir(parents=True)
     (project / "pyproject.toml").touch()

@@ -114,7 +114,7 @@ def test_a_file_of_this_boot_counts_before_one_of_another(place: Path, ask: Ask)
 
 
 def test_where_no_boot_is_told_the_wall_clock_tells(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_boot", lambda: "")
+    monkeypatch.setattr(probe, "boot", lambda: "")
     path = write(place, status(written_ms=1, written_mono_ms=NOW_MONO_MS + 9))
     fallback = fallback_status_file(path)
     fallback.parent.mkdir(parents=True)

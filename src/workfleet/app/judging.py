@@ -16,11 +16,12 @@ CHECKS = ("live", "ready", "startup")
 
 
 def judge(
-    check: str, status: dict[str, object], max_age_ms: int, now_mono_ms: int, boot: str = ""
+    check: str, status: dict[str, object], max_age_ms: int, now_mono_ms: int, boot: str = "", gone: str = ""
 ) -> tuple[int | None, str]:
     """The file's age (None: it is not of this boot of this machine) and why the check fails, "" when it passes.
 
-    `boot` is the own boot's id, "" where it cannot be told: another boot's monotonic clock says nothing here."""
+    `boot` is the own boot's id, "" where it cannot be told: another boot's monotonic clock says nothing here. `gone`
+    says that the supervisor has ended, which a document that is seconds old does not know."""
     version = _int(status["version"])
     if version > VERSION:
         return None, f"the status file is of a newer version ({version}): update the probe"
@@ -33,6 +34,8 @@ def judge(
     if status["state"] == "stopped" and (check != "startup" or age_ms >= max_age_ms):
         # However old it is: nobody writes another one.
         return age_ms, _line(f"the fleet has stopped: {status.get('reason') or 'no reason given'}")
+    if gone and status["state"] != "stopped":
+        return age_ms, gone
     if age_ms >= max_age_ms:
         return age_ms, f"the status file is {age_ms / 1000:.1f} s old: the supervisor makes no progress"
     if check == "startup":

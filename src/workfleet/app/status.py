@@ -47,6 +47,9 @@ cannot be read, fails every probe.
              told along with "ok": what `details.health` says is not healthy, and beat_age_ms + age >= 5 s
     startup  age < 15 s and ever_ready
 
+Where the supervisor's process can be seen and is gone, or another one has its pid, all three fail at once, unless the
+state is "stopped".
+
 **Owner.** A file belongs to the supervisor that it names, as long as that process lives and has not stopped. Another
 one of the same app on the same machine leaves it alone: it writes `beside(path)` instead, which no probe looks at
 unless it is named, says so in the log, and removes it at its end. When the owner has ended, it takes the file over.

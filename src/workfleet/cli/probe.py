@@ -1,8 +1,8 @@
 """`workfleet probe live|ready|startup`: judges the supervisor's status file. Standard library only, and little of it.
 
 The file's format, its places and how each check judges are defined at the head of `workfleet/app/status.py`; nothing of
-the product but that judgement may be imported here, and neither argparse, pathlib nor (unless asked for JSON) json,
-which cost more than the rest together.
+the product but that judgement, and whether the process is there, may be imported here, and neither argparse, pathlib
+nor (unless asked for JSON) json, which cost more than the rest together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import time
 
 from workfleet.app.judging import CHECKS, MAX_AGE_MS, health_notes, is_elsewhere, judge, notes, sentence
+from workfleet.app.presence import boot, why_gone
 
 OK, FAILED, USAGE = 0, 1, 2
 MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")
@@ -24,7 +25,7 @@ Usage: workfleet probe live|ready|startup [OPTIONS]
 
   Judge a running fleet by its status file, for exec probes. Exits 0 when it passes, 1 when not, 2 for wrong usage.
 
-  live      the supervisor makes progress, and no worker is stuck. Never depends on the store
+  live      the supervisor runs and makes progress, and no worker is stuck. Never depends on the store
   ready     live, and at least one worker is ready and has reached the store
   startup   the fleet has been ready since it started
 
@@ -67,7 +68,9 @@ def main(arguments: list[str]) -> int:
     if status is None:
         return _report(options, path, {}, None, problem, [])
     try:
-        age_ms, reason = judge(options.check, status, options.max_age_ms, _monotonic_ms(), _boot())
+        here = boot()
+        gone = why_gone(status, here)
+        age_ms, reason = judge(options.check, status, options.max_age_ms, _monotonic_ms(), here, gone)
         noted = [] if age_ms is None else notes(options.check, status, _monotonic_ms())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return _report(options, path, {}, None, f"{path} is not a status file ({type(error).__name__}: {error})", [])
@@ -127,19 +130,19 @@ def find(options: Options) -> list[str]:
 def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
     """The latest file of these places, or why there is none: (path, document, reason)."""
     best: tuple[str, dict[str, object]] | None = None
-    problem, boot = "", _boot()
+    problem, here = "", boot()
     for place in places:
         try:
             status = decoded(_content(place))
             if not isinstance(status, dict):
                 raise ValueError("no status file")
-            written = _written(status, boot)
+            written = _written(status, here)
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError) as error:
             problem = problem or f"{place} cannot be read ({error})"
             continue
-        if best is None or written > _written(best[1], boot):
+        if best is None or written > _written(best[1], here):
             best = (place, status)
     if best is not None:
         return best[0], best[1], ""
@@ -147,22 +150,13 @@ def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
     return places[0], None, problem or f"there is no status file {places[0]}: {hint}"
 
 
-def _written(status: dict[str, object], boot: str) -> tuple[bool, int]:
+def _written(status: dict[str, object], here: str) -> tuple[bool, int]:
     """Greater for a document that was written later. On this boot the monotonic clock tells, which nobody sets back.
     Raises ValueError for what is no status document."""
     wall, mono = status.get("written_ms"), status.get("written_mono_ms")
     if not isinstance(wall, int):
         raise ValueError("no status file")
-    return (True, mono) if boot and isinstance(mono, int) and not is_elsewhere(status, boot) else (False, wall)
-
-
-def _boot() -> str:
-    """The id of this boot, "" where the system does not tell."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    return (True, mono) if here and isinstance(mono, int) and not is_elsewhere(status, here) else (False, wall)
 
 
 def _content(place: str) -> bytes:

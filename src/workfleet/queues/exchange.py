@@ -212,7 +212,6 @@ class Exchange:
         loop = asyncio.get_running_loop()
         trade = loop.create_task(self._trade(batch, ask), name="exchange trade")
         self._trades.add(trade)
-        trade.add_done_callback(lambda _: self._something.set())
         if self._reminder is None:
             self._reminder = loop.call_later(_SLOW_S, self._remind, loop)
 
@@ -240,6 +239,9 @@ class Exchange:
             self._ended[:0] = batch
             self._slots.give_up(ask)
             raise
+        finally:
+            # Not by a callback of the task, which would come when the answer has been taken note of already.
+            self._something.set()
         self._slots.end(ask, [record.queue for record in claimed])
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total

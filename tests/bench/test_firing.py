@@ -16,6 +16,7 @@ from bench.registry import all_benches
 from bench.session import measure
 
 
+@pytest.mark.full
 def test_next_fires_and_what_many_schedules_ask_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "LATENESS_OF", 2_000)
     monkeypatch.setattr(scheduling, "WATCHED_S", 2.0)

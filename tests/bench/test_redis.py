@@ -29,6 +29,7 @@ def test_enqueueing_is_measured() -> None:
     assert 100 < found.ours["jobs_per_s"] < 10_000_000
 
 
+@pytest.mark.full
 def test_latency_is_measured() -> None:
     found = measure(BENCHES["latency-redis"], {}, [], size=10, runs=1)
     assert 0 < found.ours["p50_ms"] <= found.ours["p99_ms"] < 10_000

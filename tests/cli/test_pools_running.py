@@ -127,6 +127,7 @@ def test_pools_of_a_running_fleet_are_listed_scaled_and_recycled(project: Projec
     assert project("pools", "ls").out.startswith("no pools")
 
 
+@pytest.mark.full
 def test_a_pool_in_a_crash_loop_makes_its_worker_unready_and_nothing_else(project: Project) -> None:
     with running(project, "run", **SOON) as run:
         run.wait_for("ready, listening")

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 import workfleet.events as catalogue
@@ -57,6 +58,7 @@ def test_the_settings_file_is_right() -> None:
     assert (settings.levels, settings.destinations["audit"].level) == ({"workfleet.job": "warning"}, "debug")
 
 
+@pytest.mark.full
 def test_the_program_says_what_is_shown(tmp_path: Path) -> None:
     program, handler = blocks("python")
     project = Project(tmp_path)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "outbox.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", DOCUMENT, flags=re.DOTALL | re.MULTILINE)
@@ -43,6 +45,7 @@ def run(folder: Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_the_project_writes_and_works_it_off(tmp_path: Path) -> None:
     assert [name for name, _ in BLOCKS] == ["shop", "signup", "views", "api", "test_signup"]
     for name, text in BLOCKS:

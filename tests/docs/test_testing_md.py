@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import workfleet.testing
 from workfleet.testing import Fleet, PoolDouble
 
@@ -35,6 +37,7 @@ def test_the_project_and_all_its_tests_pass(tmp_path: Path) -> None:
     assert re.search(rf"^{count} passed", done.stdout, flags=re.MULTILINE), done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_the_test_of_a_store_passes(tmp_path: Path) -> None:
     (tmp_path / "test_mystore.py").write_text("\n\n".join(blocks(OF_STORES)), "utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nmarkers = slow: by hand\n")

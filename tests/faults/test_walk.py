@@ -84,7 +84,9 @@ def walk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         yield Walk(request.param, Path(folder))
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=pytest.mark.full) if "hangs" in fault else fault for fault in FAULTS]
+)
 def test_each_store_call_fails_once(walk: Walk, fault: str) -> None:
     calls = Counter(walk.live("no fault", lambda _: None))
     longer = Counter(walk.live("no fault, a long job", lambda _: None, renewing=True))

@@ -24,7 +24,7 @@ def notes(folder: Path) -> Counter[str]:
     return Counter(line.split()[0] for line in path.read_text().splitlines()) if path.exists() else Counter()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSEGV, marks=pytest.mark.full)])
 async def test_a_job_that_kills_its_worker_each_time_fails_with_the_reason(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_run_that_is_cancelled_ends_before_the_next_one_begins(site: Site, mon
     assert all(before[1] <= after[0] for before, after in pairwise(found))
 
 
+@pytest.mark.full
 def test_one_waits_for_the_end_of_the_one_that_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_TAKES_S", "2.5")
     site.define(often={"every": "1s", "overlap": "queue_one"})

@@ -71,7 +71,7 @@ def paused(running: Running, *, send: signal.Signals) -> None:
         process.send_signal(send)
 
 
-@pytest.mark.parametrize("body", ["awaits", "blocks"])
+@pytest.mark.parametrize("body", ["awaits", pytest.param("blocks", marks=pytest.mark.full)])
 async def test_a_paused_holder_is_told_and_its_fence_is_refused(
     body: str, store: str, client: Client, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ async def test_killed_again_and_again_while_rows_arrive(database: Database, tmp_
     assert set(found) == set(ids)
 
 
+@pytest.mark.full
 async def test_two_relays_move_ten_thousand_rows_each_once(database: Database, tmp_path: Path) -> None:
     relays = [Relaying(database, tmp_path) for _ in range(2)]
     for relay in relays:

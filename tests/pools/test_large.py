@@ -303,6 +303,7 @@ async def test_killed_while_64_mb_are_on_their_way_to_it(make_pool: MakePool, mo
 
 
 @linux
+@pytest.mark.full
 async def test_killed_while_it_sends_64_mb(make_pool: MakePool, tmp_path: Path) -> None:
     """At many moments, so that some are in the middle. Whole or not at all."""
     made = make_pool(LARGE)

@@ -160,6 +160,7 @@ async def test_a_change_reaches_who_has_the_schedule_in_hand(change: str) -> Non
     assert len(await process.jobs()) == (1 if change in ("moved", "replaced") else 0)
 
 
+@pytest.mark.full
 async def test_what_cannot_be_fired_here_is_given_back_for_a_while() -> None:
     process, calls = await counted()
     broken = [record(f"b{number:03}", CronTiming("0 3 * * *", timezone="Europe/Atlantis")) for number in range(250)]

@@ -74,7 +74,8 @@ def shared_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     """One server of each kind, three sentinels with a primary and its replica, a cluster of three nodes."""
     kind: str = request.param
     if kind == "sentinel":
-        with watched(tmp_path_factory.mktemp, sentinels=3) as made:
+        # Nobody ends here: a primary that a busy machine makes wait must not be given up.
+        with watched(tmp_path_factory.mktemp, sentinels=3, down_after_ms=60_000) as made:
             yield Place(made.url, [made.primary])
     elif kind == "cluster":
         with clustered(tmp_path_factory.mktemp) as nodes:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import hiredis
+import pytest
 import pytest_asyncio
 
 from tests.stores.redis.proxy import Proxy
@@ -104,6 +105,7 @@ async def test_finding_and_counting(store: RedisStore, server: Server) -> None:
     assert watched.most() <= _LISTED
 
 
+@pytest.mark.full
 async def test_the_newest_of_many_and_a_rare_one_among_them(server: Server) -> None:
     received = [0]
 

@@ -92,6 +92,7 @@ async def test_a_reply_that_begins_and(proxy: Proxy, rest: str) -> None:
         await until_it_works(lambda: connection.command("GET", "a"))
 
 
+@pytest.mark.full
 async def test_who_only_listens_notices_a_dead_network(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_PING_S", 0.2)
     monkeypatch.setattr("workfleet.stores.redis.listening.READ_S", 2.0)

@@ -46,22 +46,25 @@ def running(servers: Sequence[Server]) -> Iterator[None]:
 
 
 @contextmanager
-def watched(folder: MakeFolder, *, sentinels: int = 1, binary: Path | str = SERVER) -> Iterator[Watched]:
+def watched(
+    folder: MakeFolder, *, sentinels: int = 1, binary: Path | str = SERVER, down_after_ms: int = 500
+) -> Iterator[Watched]:
     """More than half of the sentinels have to agree before the replica takes over."""
     primary = Server(folder("r"), binary=binary)
     replica = Server(folder("r"), "--replicaof", "127.0.0.1", str(primary.port), binary=binary)
-    made = Watched(
-        primary, replica, tuple(_sentinel(folder("r"), primary, sentinels // 2 + 1, binary) for _ in range(sentinels))
-    )
+    quorum = sentinels // 2 + 1
+    watching = tuple(_sentinel(folder("r"), primary, quorum, binary, down_after_ms) for _ in range(sentinels))
+    made = Watched(primary, replica, watching)
     with running([primary, replica, *made.sentinels]):
         _until(lambda: all(_knows(each, replica, sentinels) for each in made.sentinels), "the sentinels know them all")
         yield made
 
 
-def _sentinel(folder: Path, primary: Server, quorum: int, binary: Path | str) -> Server:
+def _sentinel(folder: Path, primary: Server, quorum: int, binary: Path | str, down_after_ms: int) -> Server:
     rules = folder / "sentinel.conf"
     rules.write_text(
-        f"sentinel monitor main 127.0.0.1 {primary.port} {quorum}\nsentinel down-after-milliseconds main 500\n"
+        f"sentinel monitor main 127.0.0.1 {primary.port} {quorum}\n"
+        f"sentinel down-after-milliseconds main {down_after_ms}\n"
         "sentinel failover-timeout main 2000\n"
     )
     return Server(folder, sentinel=rules, binary=binary)

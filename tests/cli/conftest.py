@@ -181,7 +181,7 @@ class Project:
 @contextmanager
 def untouched(environ: dict[str, str], cwd: Path) -> Iterator[None]:
     """Another environment and folder; imports of user code are undone at the end."""
-    modules, path, before = set(sys.modules), sys.path[:], Path.cwd()
+    path, before = sys.path[:], Path.cwd()
     os.chdir(cwd)
     try:
         with patch.dict(os.environ, environ, clear=True):
@@ -189,7 +189,8 @@ def untouched(environ: dict[str, str], cwd: Path) -> Iterator[None]:
     finally:
         os.chdir(before)
         sys.path[:] = path
-        for name in set(sys.modules) - modules:
+        # Those too that have taken the place of another test's module of that name.
+        for name in list(sys.modules):
             if str(cwd) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
 

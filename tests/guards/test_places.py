@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(folder)
         patch.syspath_prepend(folder)
         yield folder
+    # A process may be given this file's tests in two parts: each has a folder and a module of its own.
+    sys.modules.pop("guarded_places", None)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -44,16 +44,16 @@ async def test_a_redis_that_hangs_is_named_in_time_beside_one_that_works(
     other = Server(tmp_path_factory.mktemp("o"))
     other.start()
     clients = {"cache": redis_server.url, "lock": other.url}
-    module = HealthModule(cache_ttl="0s", timeout="500ms")
+    module = HealthModule(cache_ttl="0s", timeout="2500ms")
     try:
         async with Worker(App("shop", modules=[RedisModule(clients=clients), module])) as worker:
             health = await worker.get(Health)
             redis_server.freeze()
             said = await health.check_one("redis")
-            assert (said.status, said.reason) == ("unhealthy", "client cache has no answer in 0.4 s")
+            assert (said.status, said.reason) == ("unhealthy", "client cache has no answer in 2 s")
             assert (said.facts["cache_ms"], said.facts["lock_ms"] is not None) == (None, True)
             redis_server.thaw()
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(30):
                 while (await health.check_one("redis")).status != "healthy":
                     await asyncio.sleep(0.05)
     finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,7 @@ async def test_a_huge_argument_while_the_child_dies(make_pool: MakePool) -> None
     await made.pool.wait_ready()
     data = bytes(64_000_000)
     (pid,) = made.pool.stats().pids
+    os.kill(pid, signal.SIGSTOP)  # or it may have read all of it before it dies
     call = asyncio.create_task(made.pool.call("size", (data,)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # the frame is being written

@@ -11,14 +11,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from tests.health.probed import status, write
-from workfleet.app.presence import boot, why_gone
+from workfleet.app.presence import why_gone
 from workfleet.app.status import Status, SupervisorFacts
 from workfleet.cli import probe
 from workfleet.supervision.identity import identity_of, is_alive
+from workfleet.supervision.seen import boot
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
@@ -104,7 +106,5 @@ def test_it_agrees_with_the_rest_of_the_product(process: subprocess.Popen[bytes]
 
 
 def _plain(document: Status) -> dict[str, object]:
-    import msgspec
-
     plain: dict[str, object] = json.loads(msgspec.json.encode(document))
     return plain

@@ -12,7 +12,8 @@ import sys
 import time
 
 from workfleet.app.judging import CHECKS, MAX_AGE_MS, health_notes, is_elsewhere, judge, notes, sentence
-from workfleet.app.presence import boot, why_gone
+from workfleet.app.presence import why_gone
+from workfleet.supervision.seen import boot
 
 OK, FAILED, USAGE = 0, 1, 2
 MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")

@@ -8,20 +8,15 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from pathlib import Path
 
 from ..model.fleet import ProcessIdentity
-
-_STATE_AND_LATER = 2
-"""Fields of /proc/<pid>/stat that precede the state: pid and command."""
-_START_TIME = 22
-_DEAD_STATES = ("Z", "X", "x")
+from .seen import boot, hidden, started, with_namespace
 
 
 def identity_of(pid: int) -> ProcessIdentity | None:
     """The identity of a process of this machine; None when there is none, or only its unreaped remains."""
-    started = _started(pid)
-    return None if started is None else ProcessIdentity(socket.gethostname(), boot_id(), pid, started)
+    there = _started(pid)
+    return None if there is None else ProcessIdentity(socket.gethostname(), boot_id(), pid, there)
 
 
 def own_identity() -> ProcessIdentity:
@@ -36,8 +31,8 @@ def is_alive(identity: ProcessIdentity) -> bool:
     """Whether the process still runs. Another machine's, boot's or container's cannot be seen: it counts as alive."""
     if (identity.host, identity.boot_id) != (socket.gethostname(), boot_id()):
         return True
-    started = _started(identity.pid)
-    return _hidden(identity.pid) if started is None else started == identity.started
+    there = _started(identity.pid)
+    return hidden(identity.pid) if there is None else there == identity.started
 
 
 def boot_id() -> str:
@@ -46,31 +41,11 @@ def boot_id() -> str:
         import psutil
 
         return str(int(psutil.boot_time()))
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
-
-
-def _hidden(pid: int) -> bool:
-    """Whether a process without facts exists all the same: another user's, where /proc is mounted to hide those."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except ProcessLookupError:
-        pass
-    return False
+    return with_namespace(boot())
 
 
 def _started(pid: int) -> str | None:
-    if sys.platform != "linux":
-        return _started_elsewhere(pid)
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The command is in parentheses and may hold anything, parentheses and spaces too.
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return None if fields[0] in _DEAD_STATES else fields[_START_TIME - 1 - _STATE_AND_LATER]
+    return started(pid) if sys.platform == "linux" else _started_elsewhere(pid)
 
 
 def _started_elsewhere(pid: int) -> str | None:

@@ -24,12 +24,13 @@ run: env-example ## run the example fleet; ONCE=1: until everything is done
 test: check ## the checks and the fast tests (at most ten minutes, installation included)
 	@$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal
 
-test-full: check ## everything, on every Python found of VERSIONS
-	@for version in $(VERSIONS); do \
+test-full: check ## everything on the first Python of VERSIONS, the fast tests on the others
+	@marks="full or not full"; for version in $(VERSIONS); do \
 		python=$$(tools/env.sh --find $$version) || { echo "Python $$version: not found, skipped"; continue; }; \
 		tools/env.sh .venvs/$$version all "$$python" || exit 1; \
 		echo "Python $$version"; \
-		.venvs/$$version/bin/python -m pytest -n $(TEST_JOBS) --dist worksteal -m "" || exit 1; \
+		.venvs/$$version/bin/python -m pytest -n $(TEST_JOBS) --dist worksteal -m "$$marks" || exit 1; \
+		marks="not full"; \
 	done
 
 # $(call step,NAME,COMMAND): one line when it passes, the whole output when it fails.

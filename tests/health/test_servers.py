@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -83,6 +84,24 @@ async def test_without_clients_there_is_nothing_to_watch(redis_server: Server, p
             assert "redis" not in [each.name for each in report.indicators]
 
 
+@pytest.mark.parametrize(
+    ("lenient", "status"), [((), "unhealthy"), (("unhealthy",), "degraded"), (("degraded", "unhealthy"), "healthy")]
+)
+async def test_the_thresholds_say_how_long_a_ping_may_take(
+    redis_server: Server, project: Path, lenient: tuple[str, ...], status: str
+) -> None:
+    health = HealthModule(cache_ttl="0s", timeout="1m", thresholds={f"redis_{level}": "1m" for level in lenient})
+    redis = RedisModule(clients={"cache": redis_server.url})
+    async with Worker(App("shop", modules=[redis, health])) as worker:
+        service = await worker.get(Health)
+        assert (await service.check_one("redis")).status == "healthy"
+        redis_server.freeze()
+        check = asyncio.create_task(service.check_one("redis"))
+        await asyncio.sleep(1.2)
+        redis_server.thaw()
+        assert (await check).status == status
+
+
 @pytest.mark.parametrize(("took_s", "status"), [(0.0625, "healthy"), (0.125, "degraded"), (1.0, "unhealthy")])
 async def test_a_slow_ping(took_s: float, status: str) -> None:
     clock = ManualClock()
@@ -143,6 +162,24 @@ async def test_of_a_file_it_is_seen_whether_it_can_be_used(project: Path) -> Non
         assert found.reason == f"FileNotFoundError: there is no file {file}"
         file.touch()
         assert (await database(worker)).status == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("lenient", "status"), [((), "unhealthy"), (("unhealthy",), "degraded"), (("degraded", "unhealthy"), "healthy")]
+)
+async def test_the_thresholds_say_how_long_the_database_may_take(
+    project: Path, monkeypatch: pytest.MonkeyPatch, lenient: tuple[str, ...], status: str
+) -> None:
+    def slow(path: Path) -> None:
+        time.sleep(1.2)
+        look_at_file(path)
+
+    monkeypatch.setattr("workfleet.app.indicators.look_at_file", slow)
+    health = HealthModule(cache_ttl="0s", timeout="1m", thresholds={f"database_{level}": "1m" for level in lenient})
+    file = project / "shop.sqlite"
+    file.touch()
+    async with Worker(App("shop", modules=[health]), db={"type": "sqlite", "name": str(file)}) as worker:
+        assert (await database(worker)).status == status
 
 
 def test_a_folder_is_no_database(tmp_path: Path) -> None:

@@ -22,14 +22,22 @@ from workfleet.settings.health import HealthSettings, HealthThresholds, QueueAge
 from workfleet.settings.sections import MetricsSettings
 from workfleet.stores.open import open_store
 
-LOW = {
-    "memory": {"memory_degraded": 1e-9, "memory_unhealthy": 1e-8},
-    "event-loop": {"event_loop_degraded": "1ms", "event_loop_unhealthy": "1ms"},
-    "store": {"store_degraded": "1ms", "store_unhealthy": "1ms"},
-    "disk": {"disk_degraded": 1e-9, "disk_unhealthy": 1e-8, "disk_enough": "1000TB"},
-    "queues": {"queues_degraded": "1ms", "queues_unhealthy": "1ms"},
-    "schedules": {"schedules_degraded": "1ms", "schedules_unhealthy": "1ms"},
+LOW_AND_HIGH: dict[str, tuple[Any, Any]] = {
+    "memory": (1e-9, 1),
+    "event-loop": ("1ms", "9h"),
+    "store": ("1ms", "9h"),
+    "disk": (1e-9, 1),
+    "queues": ("1ms", "9h"),
+    "schedules": ("1ms", "9h"),
 }
+
+
+def low(name: str, *statuses: str) -> dict[str, Any]:
+    """The thresholds of an indicator for these statuses, passed by whatever is the case; the others out of reach."""
+    lowest, highest = LOW_AND_HIGH[name]
+    option = name.replace("-", "_")
+    said = {f"{option}_{status}": lowest if status in statuses else highest for status in ("degraded", "unhealthy")}
+    return {**said, "disk_enough": "1000TB"}
 
 
 class SlowTrip:
@@ -64,16 +72,26 @@ async def reported(name: str, thresholds: dict[str, Any], critical: list[str]) -
         return report.status, report.critical
 
 
-@pytest.mark.parametrize("name", LOW)
+@pytest.mark.parametrize("name", LOW_AND_HIGH)
 async def test_thresholds_reach_their_indicator(project: Path, name: str) -> None:
     option = name.replace("-", "_")
     critical = [option] if option != "store" else []
-    assert await reported(name, LOW[name], critical) == ("unhealthy", True)
+    assert await reported(name, low(name, "degraded", "unhealthy"), critical) == ("unhealthy", True)
 
 
-@pytest.mark.parametrize("name", [name for name in LOW if name != "store"])
-async def test_what_is_not_listed_is_not_critical(project: Path, name: str) -> None:
-    assert await reported(name, LOW[name], []) == ("unhealthy", False)
+@pytest.mark.parametrize("name", LOW_AND_HIGH)
+async def test_each_threshold_is_its_own_and_what_is_not_listed_is_not_critical(project: Path, name: str) -> None:
+    assert await reported(name, low(name, "degraded"), []) == ("degraded", name == "store")
+
+
+async def test_so_much_free_space_is_enough_whatever_the_share(project: Path) -> None:
+    async def said(enough: str) -> str:
+        thresholds = {"disk_degraded": 1e-9, "disk_unhealthy": 1e-8, "disk_enough": enough}
+        app = App("shop", modules=[HealthModule(thresholds=thresholds, cache_ttl="0s")])
+        async with Worker(app) as worker:
+            return (await (await worker.get(Health)).check_one("disk")).status
+
+    assert [await said("1000TB"), await said("1B")] == ["unhealthy", "healthy"]
 
 
 async def test_the_ages_of_single_queues(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,8 @@ def test_a_key_comes_from_the_payload() -> None:
         ({"at": "tomorrow"}, "at='tomorrow': it is a datetime with a time zone"),
         ({"tags": 7}, "tags=7: it is a list of texts"),
         ({"metadata": [1]}, "metadata=[1]: it is texts by name"),
+        ({"metadata": {"k": "x" * 70_000}}, "tags and metadata have 70,013 bytes of JSON, together at most 65,536"),
+        ({"tags": [""] * 30_000}, "tags and metadata have 90,006 bytes of JSON, together at most 65,536"),
         ({"prioriti": 1}, "unknown option 'prioriti'; there are at, attempts, backoff, delay, expires, group, id"),
     ],
 )  # fmt: skip
@@ -268,3 +270,10 @@ def test_the_stored_type_of_returned_jobs() -> None:
 
 
 from workfleet.model.jobtypes import Job  # noqa: E402 - a hint that is read when it is needed, not when it is written
+
+
+def test_tags_and_metadata_have_room_together() -> None:
+    longest = "x" * (64 * 1024 - len('[["a"],{"k":""}]'))
+    assert record(tags=["a"], metadata={"k": longest}).metadata == {"k": longest}
+    with pytest.raises(UsageError, match="65,537 bytes of JSON"):
+        record(tags=["ab"], metadata={"k": longest})

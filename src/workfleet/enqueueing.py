@@ -115,6 +115,8 @@ class Enqueueing:
             record.keep = checks.kept(options["retention"])
         record.tags = checks.texts("tags", options.get("tags", ()))
         record.metadata = checks.texts_by_name("metadata", options.get("metadata", {}))
+        if record.tags or record.metadata:
+            checks.labels_fit(record.tags, record.metadata)
 
     def _check_expires_later(self, record: JobRecord) -> None:
         """One of the two may be an instant and the other a duration."""

@@ -24,14 +24,23 @@ class JobRef(Generic[R_co]):
     one's reference then. `replaced`: it has taken this job's payload and options (`Unique(on_conflict=…)`)."""
 
     def __init__(
-        self, id: str, *, created: bool, jobs: JobStore, clock: Clock, result: Any = Any, replaced: bool = False
+        self,
+        id: str,
+        *,
+        created: bool,
+        jobs: JobStore,
+        clock: Clock,
+        result: Any = Any,
+        replaced: bool = False,
+        queue: str | None = None,
     ) -> None:
         self.id, self.created, self.replaced = id, created, replaced
+        self._queue = queue
         self._jobs, self._clock, self._result = jobs, clock, result
 
     async def record(self) -> JobRecord:
         """The job as it is stored now. Raises `NotFound` when it was deleted."""
-        (record,) = await self._jobs.get([self.id])
+        (record,) = await self._jobs.get([self.id], queue=self._queue)
         if record is None:
             raise NotFound(f"job {self.id} is not in the store: it was deleted, or its retention is over")
         return record

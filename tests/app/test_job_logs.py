@@ -16,7 +16,7 @@ from tests.stores.redis.servers import Server
 from workfleet import App, Job, NewJob, Pool, Retry, Snooze, process, public
 from workfleet.app.log_calls import call_fields, keep_line
 from workfleet.errors import StoreUnavailable
-from workfleet.events import JobSettled, StoreTrouble
+from workfleet.events import JobLogged, JobSettled, StoreTrouble
 from workfleet.model.jobs import Claim
 from workfleet.observe.logs.options import LogOptions
 from workfleet.observe.logs.setup import configure_logging
@@ -34,6 +34,11 @@ async def say(job: Job[list[str]]) -> None:
         PLAIN.info(line)
     job.log("said by job.log")
     structlog.get_logger("shop").warning("password", password="hunter2")
+
+
+@app.handler("tells", queue="q")
+async def tells(job: Job[str]) -> None:
+    job.log(job.data)
 
 
 @app.handler("silent", queue="q")
@@ -123,6 +128,27 @@ async def test_every_store_keeps_lines_in_their_order(store: str) -> None:
             "said by job.log",
             "warning  shop: password password=***",
         ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "to redis://:***@h with password=*** and iban=DE1"),
+        ({"log.redact_keys": ["iban"]}, "to redis://:***@h with password=*** and iban=***"),
+        ({"log.redact": False}, "to redis://:p@w@h with password=hunter2 and iban=DE1"),
+    ],
+)
+async def test_what_is_said_by_job_log_is_kept_without_secrets(store: str, options: dict[str, Any], said: str) -> None:
+    async with Worker(app, store=store, **options) as worker:
+        job = await ended(worker, tells.job("to redis://:p@w@h with password=hunter2 and iban=DE1"))
+        assert await kept(worker, job) == [said]
+        assert [event.line for event in worker.told(JobLogged) if event.id == job] == [said]
+
+
+async def test_a_secret_in_a_line_that_is_too_long_is_hidden_before_it_is_cut() -> None:
+    async with Worker(app) as worker:
+        job = await ended(worker, tells.job("x" * 9_985 + " redis://:hunter2@h"))
+        assert await kept(worker, job) == ["x" * 9_985 + " redis://:***@h"[:15]]
 
 
 async def test_the_bound_is_of_the_job_with_all_its_runs(store: str) -> None:

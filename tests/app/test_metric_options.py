@@ -21,9 +21,9 @@ from workfleet.app.worker import _metrics_order
 from workfleet.errors import ConfigError
 from workfleet.events import MetricsUnavailable
 from workfleet.observe.metrics.memory import MemoryMetricStore
-from workfleet.observe.metrics.model import CounterPoint
+from workfleet.observe.metrics.model import CounterPoint, MetricRow
 from workfleet.observe.metrics.postgres import PostgresMetricStore
-from workfleet.observe.metrics.registry import MetricsRegistry
+from workfleet.observe.metrics.registry import DROPPED, MetricsRegistry
 from workfleet.observe.metrics.sqlite import SqliteMetricStore
 from workfleet.settings.load import load
 from workfleet.settings.sections import MetricsSettings
@@ -71,9 +71,11 @@ async def test_the_supervisor_writes_the_file_at_the_interval_and_at_the_end(tmp
     settings = MetricsSettings.model_validate({"collection": {"interval": "3s"}, "textfile": str(path)})
     order = _metrics_order(settings)
     assert order == MetricsOrder(interval_ms=3_000, textfile=str(path))
-    ready, clock = asyncio.Event(), ManualClock()
-    ready.set()
-    run: Any = SimpleNamespace(first_ready=ready, hello=SimpleNamespace(metrics=order), living=list)
+    met, clock = asyncio.Event(), ManualClock()
+    met.set()
+    run: Any = SimpleNamespace(
+        met=met, hello=SimpleNamespace(metrics=order), living=list, exit_code=0, when_ready=print
+    )
     serving = asyncio.create_task(Measures(run, clock, lambda event: None).serve())
     for _ in range(3):
         await clock.somebody_sleeps()
@@ -180,9 +182,22 @@ def test_what_contradicts_itself_or_is_a_typo_stops_the_start(
     ],
 )
 async def test_each_place_has_its_store(tmp_path: Path, where: Callable[[Path], MetricsPlace], kind: type[Any]) -> None:
-    store = metric_store_at(where(tmp_path))
+    store = metric_store_at(where(tmp_path), MetricsRegistry())
     assert isinstance(store, kind)  # a server that is down delays metrics, it does not stop a worker
     await store.close()
+
+
+async def test_what_memory_has_no_room_for_is_counted() -> None:
+    registry = MetricsRegistry()
+    store = metric_store_at(MetricsPlace("shop"), registry)
+    rows = [MetricRow(name="x", kind="counter", labels=(), at_ms=at_ms, value=1) for at_ms in range(60_000)]
+    await store.write(rows[:40_000])
+    await store.write(rows)
+    assert registry.snapshot() == []
+    await store.write(rows[:7])
+    (dropped,) = registry.snapshot()
+    assert (dropped.name, dropped.labels, dropped.value) == (DROPPED, (("reason", "memory_full"),), 7)
+    assert [each.value for each in await store.totals()] == [100_000]
 
 
 async def test_jobs_go_on_beside_a_damaged_file_and_metrics_are_written_once_it_is_moved_away(project: Path) -> None:

@@ -144,6 +144,9 @@ def test_the_metrics_module_s_options_are_those_of_its_loops() -> None:
         cleanup_interval="5m",
     )  # fmt: skip
     assert (made["MetricsFlusher"]["_interval_ms"], made["MetricsFlusher"]["_batch_size"]) == (4_000, 7)
+    for retention, again_ms in (("2d", 240_000), ("1m", 30_000)):
+        unchanged = loops(retention=retention)["MetricsFlusher"]["_unchanged"]
+        assert vars(unchanged)["_again_ms"] == again_ms, "sooner than it is deleted"
     assert (made["MetricsPruner"]["_max_age_ms"], made["MetricsPruner"]["_interval_ms"]) == (172_800_000, 300_000)
     assert made["ProcessCollector"]["_interval_ms"] == made["SystemCollector"]["_interval_ms"] == 3_000
     assert made["FleetCollector"]["_interval_ms"] == 240_000

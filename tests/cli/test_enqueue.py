@@ -39,6 +39,9 @@ def test_an_id_that_exists_is_left_alone(shop: Project) -> None:
     assert (first.code, first.out, first.err) == (0, "one\n", "")
     assert (second.code, second.out, second.err) == (0, "one\n", "already there: nothing was added\n")
     assert show(shop, "one")["payload"]["name"] == "first"
+    for created in (True, False):
+        ran = shop("enqueue", "greetings", "greet", '{"name": "third"}', "--id", "two", "--json")
+        assert ran.documents == [{"id": "two", "queue": "greetings", "name": "greet", "created": created}]
 
 
 def test_the_payload_comes_from_standard_input(shop: Project) -> None:

@@ -60,6 +60,8 @@ def states(project: Project) -> dict[str, str]:
         (("retry", "f1", "kept"), 2, "", "Error: job kept is completed: only a failed job can be retried. Nothing"),
         (("retry", "f1", "kept", "--dry-run"), 2, "", "Error: job kept is completed: only a failed job can be retried"),
         (("retry", "f1", "f2", "--dry-run"), 0, "2 jobs would be retried: f1, f2\n", ""),
+        (("retry", "f1", "--queue", "media"), 4, "", "Error: there is no job f1: check the id, or its retention"),
+        (("delete", "f1", "--queue", "mails", "--dry-run"), 0, "1 job would be deleted: f1\n", ""),
         (("retry", "--all", "--dry-run"), 0, "3 jobs would be retried: f3, f2, f1\n", ""),
         (("retry", "--queue", "media", "--dry-run"), 0, "0 jobs would be retried\n", ""),
         (("retry", "--queue", "media"), 0, "no jobs match: nothing was done\n", ""),

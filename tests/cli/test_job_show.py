@@ -347,3 +347,16 @@ def test_a_job_that_wrote_nothing_has_no_lines(project: Project) -> None:
     project.in_store(fill)
     assert project("jobs", "logs", "a") == (0, "", "a has no lines\n")
     assert project("jobs", "logs", "a", "--json") == (0, "", "")
+
+
+@pytest.mark.parametrize("verb", ["show", "logs", "logs -f", "explain"])
+def test_the_queue_says_which_job_is_meant(verb: str, project: Project) -> None:
+    async def fill(store: Store) -> None:
+        await store.jobs.enqueue([JobRecord(id="1", queue="emails", name="n")])
+        (job,) = await store.jobs.claim(ClaimRequest("w1", "t", 30_000, (Want("emails", 1),)))
+        await store.jobs.settle([Settlement(job.claim, Outcome(state=JobState.COMPLETED, code="completed"))])
+
+    project.in_store(fill)
+    assert project("jobs", *verb.split(), "1", "--queue", "emails").code == 0
+    elsewhere = project("jobs", *verb.split(), "1", "--queue", "photos")
+    assert (elsewhere.code, elsewhere.err.partition(":")[2].strip()[:20]) == (4, "there is no job '1':")

@@ -72,6 +72,16 @@ def test_releasing_asks_and_says_what_it_did(project: Project) -> None:
     assert missing == (4, "", "Error: nobody holds a lock 'ledger:acme'. Held locks: none\n")
 
 
+def test_what_is_released_as_a_document(project: Project) -> None:
+    project.in_store(take)
+    lock = {"action": "release", "lock": "ledger:acme", "key": "lock:ledger:acme", "holder": "web-1-4711"}
+    dry = project("locks", "release", "ledger:acme", "--dry-run", "--json").documents
+    assert dry == [{**lock, "dry_run": True, "done": False}]
+    done = project("locks", "release", "ledger:acme", "--yes", "--json").documents
+    assert done == [{**lock, "dry_run": False, "done": True}]
+    assert project.in_store(held) == []
+
+
 def test_a_lock_is_also_named_by_its_whole_key(project: Project) -> None:
     project.in_store(take)
     project.in_store(lambda store: take(store, "other:x", "somebody"))

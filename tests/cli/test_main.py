@@ -103,6 +103,18 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: p
         assert f"  workfleet {path[0]}" in out.split("Example")[1]
 
 
+_WITHOUT_JSON = {
+    ("run",), ("dev",), ("probe",),  # they write logs, or a line for a container's runtime
+    ("init",), ("config", "check"), ("metrics", "export"),  # files, a yes or no, the formats of others
+}  # fmt: skip
+
+
+def test_every_verb_that_lists_or_acts_speaks_json() -> None:
+    verbs = {path: found for path, found in ALL.items() if not isinstance(found, click.Group)}
+    without = {path for path, found in verbs.items() if all("--json" not in param.opts for param in found.params)}
+    assert without == _WITHOUT_JSON
+
+
 def test_help_lists_every_command_once_and_imports_no_more_than_click(project: Project) -> None:
     code = "import sys; from workfleet.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
     python = command()[0]
@@ -142,8 +154,8 @@ def test_the_supervisor_brings_no_application_machinery_along() -> None:
         (["queues", "ls", "--app", " "], "the application's name is empty"),
         (["jobs", "retry"], "say which jobs: their ids, filters such as --queue NAME, or --all"),
         (["jobs", "delete"], "say which jobs: their ids"),
-        (["jobs", "cancel", "x", "--all"], "say which jobs by their ids, or by filters: not both"),
-        (["jobs", "promote", "x", "--queue", "q"], "not both"),
+        (["jobs", "cancel", "x", "--all"], "by their ids, with --queue where that is needed, or by filters: not both"),
+        (["jobs", "promote", "x", "--queue", "q", "--tag", "t"], "not both"),
         (["queues", "purge", "q", "--state", "active"], "'active' is not one of"),
         (["workers", "stop"], "say which workers: their ids, or --all"),
         (["workers", "stop", "x", "--all"], "say which workers"),

@@ -7,12 +7,10 @@ import math
 import os
 import re
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
-import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
@@ -22,8 +20,7 @@ from workfleet.cli.metrics import nice_step
 from workfleet.cli.metrics_shown import Shown, write_charts, write_points
 from workfleet.observe.metrics.model import CounterPoint, GaugePoint, HistogramPoint, MetricSeries
 
-from .conftest import Project, Terminal, make_project, wait_for
-from .running import running
+from .conftest import Project, Terminal, make_project
 
 TEXTFILE = "metrics/shop.prom"
 DONE = "workfleet_jobs_total"
@@ -90,6 +87,18 @@ def test_series_are_chosen_and_merged_by_label(measured: Project) -> None:
     assert increases("--total") == {"[]": 4}
 
 
+def test_gauges_are_summed_or_merged_as_asked(measured: Project) -> None:
+    def last(*arguments: str) -> list[float]:
+        ran = measured("metrics", "query", "workfleet_process_threads", "--step", "7d", "--json", *arguments)
+        return [each["last"] for each in ran.documents]
+
+    workers = last()
+    assert len(workers) == 2, "of two workers"
+    assert last("--total") == last("--by", "host") == [sum(workers)]
+    assert last("--total", "--merge", "max") == [max(workers)]
+    assert last("--total", "--merge", "mean") == [sum(workers) / 2]
+
+
 def test_a_table_where_nobody_looks(measured: Project) -> None:
     lines = measured("metrics", "query", "workfleet_job_duration_seconds", "--step", "7d", "--quantile", "0.9").out
     head, row = lines.splitlines()
@@ -134,6 +143,12 @@ def test_what_cannot_be_answered(measured: Project, project: Project) -> None:
         assert no_such[::2] == (
             4, "Error: no series of workfleet_jobs_total has a label 'host'; there are job, outcome, queue\n"
         )  # fmt: skip
+    refused = measured("metrics", "query", DONE, "--total", "--merge", "max")
+    told = "--merge is about gauges, and workfleet_jobs_total is a counter: leave it out"
+    assert refused[::2] == (2, f"Error: {told}\n")
+    alone = measured("metrics", "query", "workfleet_process_threads", "--merge", "max")
+    told = "--merge is about what --by or --total merges: give one of them, too"
+    assert alone[::2] == (2, f"Error: {told}\n")
     assert "it has no labels" in measured("metrics", "query", "workfleet_workers", "--by", "queue").err
     ahead = measured("metrics", "query", DONE, "--since", "2999-01-01T00:00Z")
     assert ahead[::2] == (2, "Error: the time range is empty: its end must be after its start\n")
@@ -185,23 +200,6 @@ def test_machines_that_share_a_database_are_seen_together(server: PostgresServer
         assert [each["increase"] for each in ran.documents] == [4 if machine == "a" else 8]
     found = samples(project("metrics", "export", **together).out)
     assert found[DONE, "completed"] == 6
-
-
-# What only the supervisor sees
-
-
-def test_the_death_of_a_worker_is_counted_and_kept(project: Project) -> None:
-    file = project.folder / TEXTFILE
-    often = {"WORKER_METRICS__COLLECTION__INTERVAL": "500ms", "WORKER_METRICS__FLUSH_INTERVAL": "500ms"}
-    with running(project, "run", WORKER_METRICS__TEXTFILE=TEXTFILE, **often) as run:
-        run.wait_for("ready, listening")
-        (worker,) = psutil.Process(run.process.pid).children()
-        worker.send_signal(signal.SIGKILL)
-        wait_for(lambda: file.exists() and "workfleet_worker_deaths_total 1\n" in file.read_text(), "the death is told")
-        run.process.terminate()
-        assert run.end()[0] == 0
-    (death,) = project("metrics", "query", "workfleet_worker_deaths_total", "--step", "7d", "--json").documents
-    assert death["increase"] == 1
 
 
 # How it is shown

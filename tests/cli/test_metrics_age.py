@@ -61,6 +61,18 @@ def test_nothing_written_for_two_intervals_while_a_worker_lives_is_told(ended: P
     assert off.err == "", "nothing is measured"
 
 
+def test_what_the_store_says_may_stay_what_it_is_for_minutes(ended: Project) -> None:
+    asked = ("metrics", "query", THREADS)
+    every_second = {
+        **SOON,
+        "WORKER_METRICS__COLLECTION__INTERVAL": "1s",
+        "WORKER_METRICS__COLLECTION__STORE_INTERVAL": "1s",
+    }
+    wait_for(lambda: ended(*asked, **every_second).err, "the newest row is two seconds old")
+    only_store = {f"WORKER_METRICS__COLLECTION__{name}": "false" for name in ("PROCESS", "SYSTEM")}
+    assert ended(*asked, **every_second, **only_store).err == "", "gauges are written when they change"
+
+
 def test_where_no_worker_lives_old_figures_are_all_there_can_be(ended: Project) -> None:
     ended.in_store(goes)
     assert ended("metrics", "query", THREADS, **SOON).err == ""

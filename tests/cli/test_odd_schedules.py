@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from workfleet.clock import SystemClock
+from workfleet.model.handout import Hold
 from workfleet.model.jobs import JobRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import CronTiming, Every, Manual, Timing
@@ -39,22 +40,25 @@ def in_store(folder: Path, use: Callable[[Store], Awaitable[None]]) -> None:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A store with a late schedule, a late one that is paused, one in an unknown language, one for the hand, and a
-    punctual one."""
+    """A store with a late schedule, a late one that is paused, one that waits for the end of its run, one in an unknown
+    language, one for the hand, and a punctual one."""
     project = make_project(tmp_path_factory.mktemp("odd"))
 
     async def fill(store: Store) -> None:
         now = await store.now_ms()
+        # Slots that are whole hours from now, whatever the minute: two hours ago, one hour ago, now, in an hour.
+        hourly = Every(HOUR_MS, offset_ms=now % HOUR_MS)
         for each in (
-            # Its slots are whole hours from now, whatever the minute: two hours ago, one hour ago, now, in an hour.
-            record("late", Every(HOUR_MS, offset_ms=now % HOUR_MS), now - 2 * HOUR_MS),
+            record("late", hourly, now - 2 * HOUR_MS),
             record("paused", Every(HOUR_MS), now - 2 * HOUR_MS),
+            record("behind", hourly, now - 2 * HOUR_MS),
             record("newer", CronTiming("at tea time"), now + HOUR_MS),
             record("by-hand", Manual(), None),
             record("punctual", Every(HOUR_MS), now + HOUR_MS // 2),
         ):
             assert await store.schedules.put(each, replace=False)
         assert await store.schedules.set_paused("paused", paused=True)
+        await store.schedules.hold([Hold("behind", now - 2 * HOUR_MS, now + HOUR_MS)])
 
     in_store(project.folder, fill)
     return project
@@ -63,27 +67,33 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def test_status_tells_only_what_is_overdue(odd: Project) -> None:
     ran = odd("status")
     assert ran.code == 1
-    assert "schedules  5, overdue: late by 2h\n" in ran.out
+    assert "schedules  6, overdue: late by 2h\n" in ran.out
     (document,) = odd("status", "--json").documents
-    assert document["schedules"] == 5
+    assert document["schedules"] == 6
     ((only),) = document["overdue"]
     assert only["schedule"] == "late"
     assert 2 * HOUR_MS <= only["late_ms"] < 3 * HOUR_MS
+
+
+def test_doctor_tells_only_what_is_overdue(odd: Project) -> None:
+    (found,) = [each for each in odd("doctor", "--json").documents if each["check"] == "schedules"]
+    assert (found["level"], found["said"]) == ("warning", "overdue: late by 2h")
 
 
 def test_ls_shows_every_schedule_with_its_state(odd: Project) -> None:
     code, out, err = odd("schedules", "ls")
     assert (code, err) == (0, "")
     rows = {line.split()[0]: line for line in out.splitlines()[1:]}
-    assert list(rows) == ["by-hand", "late", "newer", "paused", "punctual"]
+    assert list(rows) == ["behind", "by-hand", "late", "newer", "paused", "punctual"]
     assert "cron at tea time (UTC)" in rows["newer"]
     assert "when triggered" in rows["by-hand"]
-    assert [line.split("0  ")[-1].split()[0] for line in rows.values()] == ["on", "overdue", "on", "paused", "on"]
+    states = [line.split("0  ")[-1].split()[0] for line in rows.values()]
+    assert states == ["on", "on", "overdue", "on", "paused", "on"]
     assert rows["paused"].split()[3] == "0", "a paused schedule has no next fire"
 
 
 def test_next_merges_what_it_can_read_and_tells_of_the_rest(odd: Project) -> None:
-    code, out, err = odd("schedules", "next", "-n", "4")
+    code, out, err = odd("schedules", "next", "-n", "7")
     assert code == 0
     assert err.startswith("schedule newer: cron expression 'at tea time': ")
-    assert [line.split()[-1] for line in out.splitlines()[1:]] == ["late", "late", "late", "punctual"]
+    assert [line.split()[-1] for line in out.splitlines()[1:]] == [*["behind", "late"] * 3, "punctual"]

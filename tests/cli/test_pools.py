@@ -178,6 +178,22 @@ def test_recycling_is_asked_for(project: Project) -> None:
     assert project("pools", "recycle", "cpu") == (0, "pool cpu has no children\n", "")
 
 
+def test_what_pools_are_told_as_documents(project: Project) -> None:
+    def told(action: str, size: int | None, *workers: str, dry_run: bool) -> list[dict[str, object]]:
+        said = {"action": action, "dry_run": dry_run, "pool": "images", "size": size, "done": not dry_run}
+        return [{**said, "worker": worker} for worker in workers]
+
+    ran = project("pools", "scale", "images", "4", "--dry-run", "--json")
+    assert ran.documents == told("scale", 4, "far", "here", dry_run=True)
+    assert orders(project) == NOBODY
+    assert project("pools", "scale", "images", "4", "--json").documents == told(
+        "scale", 4, "far", "here", dry_run=False
+    )
+    ran = project("pools", "recycle", "images", "--yes", "--json")
+    assert ran.documents == told("recycle", None, "here", dry_run=False)
+    assert project("pools", "recycle", "cpu", "--json") == (0, "", "")
+
+
 def test_a_pool_that_was_never_used_has_nothing_to_scale(project: Project) -> None:
     ran = project("pools", "scale", "cpu", "3")
     assert (ran.code, ran.out) == (2, "")

@@ -103,6 +103,21 @@ def test_pausing_holds_every_job_back_until_it_is_resumed(project: Project) -> N
     assert "mials" in project("queues", "ls").out
 
 
+def test_what_is_done_to_queues_as_documents(project: Project) -> None:
+    def told(*arguments: str) -> object:
+        (document,) = project("queues", *arguments, "--json").documents
+        return document
+
+    assert told("pause", "mails") == {"action": "pause", "queue": "mails", "changed": True}
+    assert told("pause", "mails") == {"action": "pause", "queue": "mails", "changed": False}
+    assert told("resume", "mails") == {"action": "resume", "queue": "mails", "changed": True}
+    states = ["waiting", "delayed", "prioritized"]
+    purge = {"action": "purge", "queue": "mails", "states": states}
+    assert told("purge", "mails", "--dry-run") == {**purge, "dry_run": True, "matched": 5}
+    assert told("purge", "mails", "--yes") == {**purge, "dry_run": False, "done": 5}
+    assert told("purge", "mails", "--yes") == {**purge, "dry_run": False, "done": 0}
+
+
 def test_purging_asks_and_leaves_what_runs(project: Project) -> None:
     assert project("queues", "purge", "nope").code == 4
     assert project("queues", "purge", "mails", "--dry-run").out == (
@@ -182,6 +197,21 @@ def test_workers_are_told(project: Project) -> None:
     assert instructions(project)["far"] == "stop"
 
 
+def test_what_workers_are_told_as_documents(project: Project) -> None:
+    assert project("workers", "stop", "--all", "--json").documents == []
+    project.in_store(fleet)
+    assert project("workers", "quiet", "here", "far", "--dry-run", "--json").documents == [
+        {"action": "quiet", "dry_run": True, "worker": worker, "done": False} for worker in ("here", "far")
+    ]
+    for action, arguments in (
+        ("quiet", ["quiet"]), ("undo", ["quiet", "--undo"]), ("recycle", ["recycle"]), ("stop", ["stop"]),
+    ):  # fmt: skip
+        assert project("workers", *arguments, "here", "--json").documents == [
+            {"action": action, "dry_run": False, "worker": "here", "done": True}
+        ]
+    assert instructions(project) == {"here": "stop", "far": None, "gone": None}
+
+
 # ---- schedules
 
 
@@ -211,5 +241,11 @@ def test_removing_a_schedule_that_no_code_defines(project: Project) -> None:
     )  # fmt: skip
     assert project.in_store(names) == ["added", "code", "old"]
     assert project.typing("y\n", "schedules", "remove", "old").out == "old is removed\n"
-    assert project("schedules", "remove", "added", "--yes").out == "added is removed\n"
+    removed = {"action": "remove", "schedule": "added"}
+    assert project("schedules", "remove", "added", "--dry-run", "--json").documents == [
+        {**removed, "dry_run": True, "done": False}
+    ]
+    assert project("schedules", "remove", "added", "--yes", "--json").documents == [
+        {**removed, "dry_run": False, "done": True}
+    ]
     assert project.in_store(names) == ["code"]

@@ -225,3 +225,9 @@ def test_pausing_and_resuming_one_or_several(project: Project) -> None:
     assert project("schedules", "resume", "a", "b") == (0, "a was not paused\nb is on again\n", "")
     assert [record(project, name).paused for name in ("a", "b")] == [False, False]
     assert project("schedules", "pause").code == 2
+    assert project("schedules", "pause", "a", "b", "--json").documents == [
+        {"action": "pause", "schedule": name, "changed": True} for name in ("a", "b")
+    ]
+    assert project("schedules", "resume", "a", "a", "--json").documents == [
+        {"action": "resume", "schedule": "a", "changed": True}
+    ]

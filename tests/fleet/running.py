@@ -62,8 +62,15 @@ def _is_worker(process: psutil.Process) -> bool:
         return False
 
 
-def start(folder: Path, *options: str, program: Path = PROGRAM, own_group: bool = False, **settings: str) -> Running:
-    """Start a run. Its output goes to `log` in the folder; `settings` are `WORKER_…` variables."""
+def start(
+    folder: Path,
+    *options: str,
+    program: Path = PROGRAM,
+    own_group: bool = False,
+    stderr: int | None = None,
+    **settings: str,
+) -> Running:
+    """Start a run. Its output goes to `log` in the folder, or to `stderr`; `settings` are `WORKER_…` variables."""
     folder.mkdir(exist_ok=True)
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("WORKER_", "REDIS_", "DB_"))}
     environ["TEST_FOLDER"] = str(folder)
@@ -74,7 +81,7 @@ def start(folder: Path, *options: str, program: Path = PROGRAM, own_group: bool 
             cwd=folder,
             env=environ,
             stdout=log,
-            stderr=log,
+            stderr=log if stderr is None else stderr,
             stdin=subprocess.DEVNULL,
             start_new_session=own_group,
         )

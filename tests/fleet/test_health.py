@@ -14,6 +14,7 @@ import pytest
 
 from tests.fleet.running import Running, start, until
 from tests.stores.redis.servers import Server
+from workfleet.app.status import fallback_status_files
 
 PROGRAM = Path(__file__).parent / "health_program.py"
 USUAL = {"health__interval": "200ms", "health__store_interval": "1s", "heartbeat_enabled": "false"}
@@ -182,12 +183,15 @@ def small(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a file system can only be mounted by root")
     yield folder
+    for fallback in fallback_status_files(folder / "status.json"):
+        fallback.unlink(missing_ok=True)
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.mark.timeout(240)
-def test_a_disk_is_full(shop: Shop, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(shop.folder))
+@pytest.mark.parametrize("temporary", ["elsewhere", "on it"])
+def test_a_disk_is_full(shop: Shop, small: Path, monkeypatch: pytest.MonkeyPatch, temporary: str) -> None:
+    monkeypatch.setenv("TMPDIR", str(small if temporary == "on it" else shop.folder))
     status = small / "status.json"
     shop.said_to_all = {"WORKER_STATUS_FILE": str(status)}
     shop.start(status_file=str(status), health__critical='["disk"]')
@@ -196,6 +200,8 @@ def test_a_disk_is_full(shop: Shop, small: Path, monkeypatch: pytest.MonkeyPatch
     until(lambda: not shop.probe("ready")["ok"], "the worker is not ready")
     assert shop.said() == f"ready: worker 0: disk: 100% of the disk of {small} is used, 0 MiB are free"
     assert shop.ill() == {"disk": "unhealthy"}
-    assert shop.is_alive()
+    live = shop.probe("live")
+    assert (live["ok"], live["age_ms"] < 5_000, live["status_file"] == str(status)) == (True, True, False)
+    assert sorted(path.name for path in small.rglob("*") if path.is_file()) == ["much", "status.json"]
     (small / "much").unlink()
     until(lambda: shop.said() == "ready: ok", "the worker is ready again")

@@ -8,13 +8,17 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fleet.running import Running, start, until
-from tests.fleet.stored import put, stored
+from tests.fleet.stored import finished, put, stored
+from tests.fleet.stored import until as until_stored
+from workfleet.model.jobs import JobRecord
+from workfleet.ports.stores import Store
 
 PROGRAM = Path(__file__).parent / "log_program.py"
 AUDIT = {"log__destinations__audit__to": "audit.jsonl", "log__destinations__stderr__to": "stderr"}
@@ -42,6 +46,11 @@ def run(folder: Path, *jobs: str, trouble: str = "", **settings: str) -> Running
         del os.environ["TEST_TROUBLE"]
     assert running.wait() == 0, running.log()
     return running
+
+
+async def active(store: Store, job: str) -> JobRecord | None:
+    (record,) = await store.jobs.get([job])
+    return record if record is not None and record.state == "active" else None
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -203,6 +212,86 @@ def test_supervisor_and_workers_write_to_one_file_and_open_it_anew(tmp_path: Pat
     assert events.count("worker.died") == 1  # told by the supervisor
     assert events.count("worker.stopped") == 2
     assert "worker.died" not in old.read_text()
+
+
+def alive(folder: Path) -> bool:
+    probe = [sys.executable, "-m", "workfleet", "probe", "live", "--max-age", "5s"]
+    return subprocess.run(probe, cwd=folder, capture_output=True, check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.full
+@pytest.mark.timeout(240)
+def test_jobs_go_on_while_nobody_reads_the_log_and_then_it_is_told_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "workfleet.yaml").touch()
+    reading, writing = os.pipe()
+    running = start(tmp_path, "--log-format=json", program=PROGRAM, stderr=writing, lease="3s", log__jobs__level="off")
+    os.close(writing)
+    many = 60_000
+
+    async def work() -> None:
+        async with stored(tmp_path, "logged") as store:
+            await put(store, "wait", name="wait", queue="q", payload="go")
+            claimed = await until_stored(lambda: active(store, "wait"), "it runs")
+            await put(store, "many", name="many", queue="q", payload=many)
+            assert (await finished(store, "many")).state == "completed"
+
+            async def renewed() -> bool | None:
+                now = await active(store, "wait")
+                assert now is not None
+                assert now.lease_until_ms is not None
+                assert claimed.lease_until_ms is not None
+                return now.lease_until_ms > claimed.lease_until_ms + 6_000 or None
+
+            await until_stored(renewed, "its lease was renewed for twice its length")
+            assert alive(tmp_path)
+            (tmp_path / "go").touch()
+            assert (await finished(store, "wait")).crashes == 0
+
+    asyncio.run(work())
+    with os.fdopen(reading) as log:
+        told = list[dict[str, Any]]()
+        while not told or told[-1].get("event") != "log.recovered":
+            told.append(json.loads(log.readline()))
+        read = [line["message"].split()[1] for line in told if line["message"].startswith("line ")]
+        assert read == [str(number) for number in range(len(read))]
+        assert 60_000 > len(read) > 10_000
+        # What else was said of the jobs meanwhile is missing, too.
+        assert many - len(read) < told[-1]["lost"] < many - len(read) + 10
+        running.supervisor.send_signal(signal.SIGTERM)
+        log.read()
+    assert running.wait() == 0
+
+
+@pytest.mark.full
+@pytest.mark.timeout(240)
+def test_with_a_full_pipe_from_the_start_a_fleet_replaces_its_workers_and_stops_in_time(tmp_path: Path) -> None:
+    (tmp_path / "workfleet.yaml").touch()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    running = start(tmp_path, "--log-format=json", "--log-level=debug", program=PROGRAM, stderr=writing)
+    enqueued(tmp_path, "in_thread", "raises")
+    until(lambda: alive(tmp_path), "the fleet lives")
+
+    async def completed(*jobs: str) -> None:
+        async with stored(tmp_path, "logged") as store:
+            for job in jobs:
+                assert (await finished(store, job)).state in ("completed", "failed")
+
+    asyncio.run(completed("in_thread", "raises"))
+    (worker,) = running.workers()
+    worker.kill()
+    until(lambda: [each.pid for each in running.workers()] not in ([], [worker.pid]), "another worker")
+    enqueued(tmp_path, "in_pool")
+    asyncio.run(completed("in_pool"))
+    assert alive(tmp_path)
+    running.supervisor.send_signal(signal.SIGTERM)
+    assert running.wait() == 0
+    os.close(writing)
+    os.close(reading)
 
 
 def test_following_a_job_shows_what_it_logs_while_it_runs(tmp_path: Path) -> None:

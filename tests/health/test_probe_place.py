@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+import workfleet.app.status
 from tests.health.probed import NOW_MONO_MS, Ask, status, write
 from workfleet.app.status import (
     Status,
     StatusFile,
     SupervisorFacts,
     default_status_file,
-    fallback_status_file,
+    fallback_status_files,
     write_status,
 )
 from workfleet.cli import probe
@@ -75,7 +76,7 @@ def test_the_fallback_of_a_read_only_project(place: Path, ask: Ask) -> None:
     (place / ".workfleet").touch()  # cannot become a folder, not even for root
     file = StatusFile(path)
     assert "is used meanwhile" in (file.write(status()) or "")
-    assert fallback_status_file(path).exists()
+    assert fallback_status_files(path)[0].exists()
     assert ask("live") == (0, "live: ok")
     assert ask("live", "--app", "shop") == (0, "live: ok")
     assert ask("live", "--status-file", str(path)) == (0, "live: ok")
@@ -86,6 +87,27 @@ def test_the_fallback_of_a_read_only_project(place: Path, ask: Ask) -> None:
     assert ask("live") == (0, "live: ok"), "another project of the same user is not ours"
     os.chdir(other)
     assert ask("live")[0] == 1
+
+
+def test_the_fallback_of_a_full_disk(place: Path, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the temporary folder is on it, too."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    for module in (probe, workfleet.app.status):
+        monkeypatch.setattr(module, "MEMORY_FOLDER", str(memory))
+    (tmp_path / "tmp").touch()
+    (place / ".workfleet").rmdir()
+    (place / ".workfleet").touch()
+    path = default_status_file(place, "shop")
+    assert f"{memory}/workfleet-{os.getuid()}/" in (StatusFile(path).write(status()) or "")
+    assert ask("live") == (0, "live: ok")
+    assert ask("live", "--app", "shop") == (0, "live: ok")
+    assert ask("live", "--status-file", str(path)) == (0, "live: ok")
+
+
+def test_both_look_in_the_same_places(place: Path) -> None:
+    assert probe.MEMORY_FOLDER == workfleet.app.status.MEMORY_FOLDER
+    assert probe.MEMORY_FOLDER == "/dev/shm"
 
 
 @pytest.mark.parametrize(("first", "second", "code"), [(5, 6, 1), (6, 5, 0)])
@@ -99,7 +121,7 @@ def test_the_later_of_both_places_counts(
         return status(written_mono_ms=NOW_MONO_MS - 10_000 + at * 1000, written_ms=wall, **changes)
 
     path = write(place, written(first))
-    fallback = fallback_status_file(path)
+    fallback = fallback_status_files(path)[0]
     fallback.parent.mkdir(parents=True)
     write_status(fallback, written(second, state="stopped"))
     assert ask("live")[0] == code
@@ -107,7 +129,7 @@ def test_the_later_of_both_places_counts(
 
 def test_a_file_of_this_boot_counts_before_one_of_another(place: Path, ask: Ask) -> None:
     path = write(place, status(written_ms=1))
-    fallback = fallback_status_file(path)
+    fallback = fallback_status_files(path)[0]
     fallback.parent.mkdir(parents=True)
     write_status(fallback, status(written_ms=9, supervisor=SupervisorFacts(1, "1", "before"), state="stopped"))
     assert ask("live") == (0, "live: ok")
@@ -116,7 +138,7 @@ def test_a_file_of_this_boot_counts_before_one_of_another(place: Path, ask: Ask)
 def test_where_no_boot_is_told_the_wall_clock_tells(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "boot", lambda: "")
     path = write(place, status(written_ms=1, written_mono_ms=NOW_MONO_MS + 9))
-    fallback = fallback_status_file(path)
+    fallback = fallback_status_files(path)[0]
     fallback.parent.mkdir(parents=True)
     write_status(fallback, status(written_ms=9))
     assert ask("live") == (0, "live: ok")
@@ -124,7 +146,7 @@ def test_where_no_boot_is_told_the_wall_clock_tells(place: Path, ask: Ask, monke
 
 def test_somebody_elses_fallback_is_not_believed(place: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(place, status(written_mono_ms=NOW_MONO_MS - 1_000))
-    fallback = fallback_status_file(path)
+    fallback = fallback_status_files(path)[0]
     fallback.parent.mkdir(parents=True)
     write_status(fallback, status(written_mono_ms=NOW_MONO_MS, state="stopped"))
     real = os.lstat(fallback.parent)

@@ -8,7 +8,7 @@ from workfleet.model.jobs import Failure, JobRecord, JobState
 from workfleet.model.outcome import DEFER_MS, Ended, EndKind, Outcome, RunPolicy, decide
 from workfleet.model.policy import Backoff, exponential, fixed, linear
 
-POLICY = RunPolicy(attempts=3, backoff=fixed("5s"), max_crashes=3, max_deferrals=2)
+POLICY = RunPolicy(attempts=3, backoff=fixed("5s"), max_crashes=3, max_deferrals=1)
 
 
 def job(**facts: object) -> JobRecord:
@@ -57,6 +57,13 @@ def test_crashes_are_counted_apart_from_attempts_and_the_third_fails_the_job() -
 
 def test_a_crashed_job_with_a_priority_goes_back_among_the_prioritised() -> None:
     assert after("crashed", job(priority=5)).state is JobState.PRIORITIZED
+
+
+def test_an_unknown_job_is_put_back_ten_times_as_shipped() -> None:
+    shipped = [
+        decide(Ended(kind="unknown_job"), job(deferrals=n), RunPolicy(), now_ms=0, draw=0.0).state for n in range(11)
+    ]
+    assert shipped == [*[JobState.DELAYED] * 10, JobState.FAILED]
 
 
 def test_an_unknown_job_is_put_back_and_then_failed() -> None:

@@ -112,8 +112,10 @@ async def test_a_wrong_password_stops_the_start_without_being_shown(
     monkeypatch.setenv("REDIS_PASSWORD", "hunter2#wrong")
     with pytest.raises(StoreUnavailable) as refused:
         await pinged(App("x", modules=[RedisModule()]))
-    assert f"store redis://127.0.0.1:{server.port}/0: AuthenticationError" in str(refused.value)
-    assert "Check REDIS_URL or REDIS_HOST" in str(refused.value)
+    assert str(refused.value) == (
+        f"store redis://127.0.0.1:{server.port}/0: the server refuses the user or the password (WRONGPASS). "
+        "Check them in its URL, or REDIS_USER and REDIS_PASSWORD"
+    )
     assert "hunter2" not in str(refused.value) + repr(refused.value.__context__)
 
 
@@ -138,6 +140,22 @@ async def test_a_default_that_nobody_has_named_need_not_be_there(
     monkeypatch.setenv("REDIS_PORT", "1")
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1"):
         await pinged(App("x", modules=[RedisModule(clients={"cache": url})]))
+
+
+async def test_a_cluster_that_is_down_is_a_store_out_of_reach(unused_tcp_port: int) -> None:
+    """redis-py says so with an exception that is none of its own family."""
+    url = f"redis+cluster://:hunter2@127.0.0.1:{unused_tcp_port}"
+    with pytest.raises(StoreUnavailable) as refused:
+        await pinged(App("x", modules=[RedisModule(clients={"default": url})]))
+    assert str(refused.value).startswith(f"store redis+cluster://127.0.0.1:{unused_tcp_port}/0: it cannot be reached (")
+    assert (refused.value.exit_code, "hunter2" in str(refused.value)) == (3, False)
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "rediss+cluster"])
+async def test_a_file_for_tls_that_is_not_there_is_named(scheme: str, server: Server) -> None:
+    url = f"{scheme}://127.0.0.1:{server.port}?ssl_ca_certs=/nowhere.pem"
+    with pytest.raises(StoreUnavailable, match=r"its ssl_ca_certs, /nowhere\.pem, cannot be read \(No such file"):
+        await pinged(App("x", modules=[RedisModule(clients={"default": url})]))
 
 
 async def test_a_client_outlives_restarts_of_its_server(server: Server) -> None:
@@ -171,7 +189,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up(
     client = make_client(address)
     try:
         with pytest.raises(StoreUnavailable, match=r"it did not answer within 0\.2 s"):
-            await check_client(client, address.shown)
+            await check_client(client, address)
     finally:
         await client.aclose()
         listening.close()

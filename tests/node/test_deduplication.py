@@ -10,9 +10,10 @@ import pytest
 from tests.node.node import NodeRoom, Opened
 from tests.node.ours import claim, finish, job, raised, returned, working
 from tests.node.twins import Both, picture
+from tests.stores.redis.bullmq_side import texts
 from tests.stores.redis.leaks import left_behind
 from tests.stores.redis.servers import Server
-from workfleet.model.jobs import Enqueued, JobRecord, JobState, UniqueRule
+from workfleet.model.jobs import Enqueued, JobRecord, JobState, Keep, KeepRule, UniqueRule
 from workfleet.model.outcome import Ended
 from workfleet.ports.jobs import PruneRule
 from workfleet.stores.redis.store import RedisStore
@@ -137,6 +138,34 @@ async def test_node_runs_a_job_with_our_key_and_frees_it(both: Both) -> None:
     worker = await both.node.worker()
     await worker.until_saw("completed", "a")
     assert await enqueue(both.store, keyed("b")) == Enqueued("b", created=True)
+
+
+async def test_what_node_ends_and_obliterates_leaves_no_keys(both: Both, server: Server) -> None:
+    brief = Keep(completed=KeepRule(count=0))
+    await both.store.jobs.enqueue([job(f"kept{i}", unique_key=f"kept-{i}") for i in range(5)])
+    await both.store.jobs.enqueue([job(f"brief{i}", unique_key=f"brief-{i}", keep=brief) for i in range(5)])
+    worker = await both.node.worker()
+    for kind in ("kept", "brief"):
+        for i in range(5):
+            await worker.until_saw("completed", f"{kind}{i}")
+    await worker.close()
+    await both.store.jobs.enqueue([job(f"late{i}", unique_key=f"late-{i}") for i in range(5)])
+    assert len(keys_of_keys(server)) == 30 + 1
+    await both.store.jobs.prune([])
+    assert keys_of_keys(server) == sorted(
+        [f"wf:shop:{kind}:late-{i}:v" for kind in ("hold", "key") for i in range(5)] + ["wf:shop:unique"]
+    )
+    queue = await both.node.queue()
+    await queue.call("pause")
+    await queue.call("obliterate", {"force": True})
+    await both.store.jobs.prune([])
+    assert keys_of_keys(server) == []
+
+
+def keys_of_keys(server: Server) -> list[str]:
+    """All that is there of unique keys."""
+    kinds = ("hold:*", "key:*", "unique", "parked")
+    return sorted(key for kind in kinds for key in texts(server.ask("KEYS", f"wf:shop:{kind}")))
 
 
 async def test_a_window_is_a_time_to_live(both: Both, server: Server) -> None:

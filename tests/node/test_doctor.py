@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.node.node import NodeRoom
-from tests.node.ours import job
+from tests.node.ours import claim, finish, job, returned
 from tests.stores.redis.servers import Server
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.stores.redis.store import RedisStore
@@ -81,6 +81,21 @@ async def test_limits_that_node_ignores_are_warned_of(node: NodeRoom, store: Red
     )
     await workers[0].close()
     assert "group limits" not in await warnings(server)
+
+
+async def test_jobs_of_groups_that_node_never_runs_are_warned_of(
+    node: NodeRoom, store: RedisStore, server: Server
+) -> None:
+    await store.jobs.enqueue([job("a", group="tenant")])
+    assert "groups" not in await warnings(server)
+    worker = await node.worker("q", name="api")
+    await worker.call("waitUntilReady")
+    assert (await warnings(server))["groups"] == (
+        "queue 'q' has jobs of groups, which only workfleet's workers run, and 1 BullMQ worker listens to it: "
+        "bull:cQ==:w:api"
+    )
+    await finish(store, (await claim(store))[0], returned(1))
+    assert "groups" not in await warnings(server)
 
 
 async def test_a_fifth_version_is_warned_of(node: NodeRoom, store: RedisStore, server: Server) -> None:

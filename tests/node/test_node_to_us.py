@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.node.node import NodeRoom, Opened
-from tests.node.ours import claim, finish, ok, raised, returned, until, working
+from tests.node.ours import claim, finish, job, ok, raised, returned, until, working
 from workfleet.model.jobs import JobRecord, JobState
 from workfleet.model.outcome import Ended
+from workfleet.ports.jobs import PruneRule
 from workfleet.stores.redis.store import RedisStore
 
 pytestmark = pytest.mark.full
@@ -176,6 +177,28 @@ async def test_what_node_wants_removed_is_gone_when_it_has_ended(
     assert await queue.call("getJobCounts", "completed", "failed") == {"completed": 1, "failed": 0}
     assert [each and each.id for each in await store.jobs.get(["a", "b", "c"])] == [None, None, "c"]
     assert await store.jobs.prune([]) == 0
+
+
+async def test_what_node_wants_kept_for_ever_is_kept(node: NodeRoom, store: RedisStore) -> None:
+    """Said of the job, or as the default of its queue; where nothing is said, our retention holds."""
+    queue = await node.queue()
+    others = await node.queue(defaultJobOptions={"removeOnComplete": False, "removeOnFail": -1})
+    await add(queue, ("a", {"removeOnComplete": False}), ("b", {"removeOnFail": {"count": -1}}), ("c", {}), ("d", {}))
+    await add(others, ("e", {}), ("f", {}))
+    for each in await claim(store, 9):
+        await finish(store, each, raised("boom") if each.id in ("b", "d", "f") else returned(1))
+    assert await store.jobs.prune([PruneRule(state, count=0) for state in (JobState.COMPLETED, JobState.FAILED)]) == 2
+    assert [each and each.id for each in await store.jobs.get(list("abcdef"))] == ["a", "b", None, None, "e", "f"]
+
+
+@pytest.mark.parametrize("each", ["promote", "promoteJobs"])
+async def test_newcomers_are_behind_what_node_has_promoted(node: NodeRoom, store: RedisStore, each: str) -> None:
+    queue = await node.queue()
+    await store.jobs.enqueue([job("d", delay_ms=60_000), *map(job, ("b0", "b1"))])
+    await (queue.job("d", "promote") if each == "promote" else queue.call("promoteJobs"))
+    for name in ("e0", "e1"):
+        await store.jobs.enqueue([job(name)])
+    assert await order(store) == "b0 b1 d e0 e1"
 
 
 async def test_an_idle_worker_of_ours_hears_nodes_jobs_at_once(node: NodeRoom, store: RedisStore) -> None:

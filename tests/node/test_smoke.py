@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.node.node import NodeRoom
-from tests.node.ours import job, ok, raised, working
+from tests.node.ours import finish, job, ok, raised, working
 from workfleet.model.jobs import JobRecord, JobState
+from workfleet.model.limits import QueueLimits
 from workfleet.model.outcome import Ended
+from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.redis.store import RedisStore
 
 
@@ -39,3 +41,21 @@ async def test_node_runs_what_we_add(node: NodeRoom, store: RedisStore) -> None:
     assert b is not None
     assert (a.state, a.result, a.attempts_made) == (JobState.COMPLETED, '{"to":"Ä"}'.encode(), 1)
     assert (b.state, b.failure and b.failure.message) == (JobState.FAILED, "no way")
+
+
+async def test_ids_that_node_counts_in_each_queue_are_kept_apart(node: NodeRoom, store: RedisStore) -> None:
+    """Both queues have the jobs 1, 2 and 3; a worker that holds all six gives each its own end."""
+    names = ("emails", "photos")
+    queues = {name: await node.queue(name) for name in names}
+    for name, queue in queues.items():
+        await store.queues.set_limits({name: QueueLimits()})
+        await queue.call("addBulk", [{"name": "n", "data": {name: number}} for number in range(3)])
+    request = ClaimRequest("py1", "t", 30_000, tuple(Want(name, 9) for name in names))
+    records = await store.jobs.claim(request)
+    assert len(records) == 6
+    for record in records:
+        await finish(store, record, await ok(record))
+    for name, queue in queues.items():
+        assert await queue.call("getJobCounts", "completed") == {"completed": 3}
+        found = [await queue.job(str(number)) for number in (1, 2, 3)]
+        assert [each["returnvalue"] for each in found] == [{name: number} for number in range(3)]

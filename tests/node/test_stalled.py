@@ -36,6 +36,31 @@ async def test_node_recovers_what_a_worker_of_ours_left(node: NodeRoom, store: R
     assert (ended.result, ended.crashes, ended.token) == (b'{"n":1}', 1, None)
 
 
+@pytest.mark.parametrize("lock_left", [True, False])
+async def test_what_node_has_recovered_and_begun_is_no_longer_ours(
+    node: NodeRoom, store: RedisStore, server: Server, *, lock_left: bool
+) -> None:
+    """While it renews its lock nobody takes the job from it; once it has died too, our claim of before is stale."""
+    await store.jobs.enqueue([job("a")])
+    (record,) = await claim(store, lease_ms=20)
+    theirs = await node.worker(work=False, name="node1", stalledInterval=30)
+    while server.ask("LLEN", "bull:q:wait") == 0:
+        await asyncio.sleep(0.05)
+        await theirs.call("moveStalledJobsToWait")
+    token = new_token()
+    assert (await theirs.call("getNextJob", token, {"block": False}))["id"] == "a"
+    if not lock_left:
+        server.ask("DEL", "bull:q:a:lock")
+    assert await store.jobs.renew([record.claim], 30_000) == [False]
+    assert await store.jobs.take_over(TakeOver(WORKER, new_token(), 30_000, workers=(WORKER,))) == []
+    taken = await store.jobs.take_over(TakeOver(WORKER, new_token(), 30_000))
+    assert [each.id for each in taken] == ([] if lock_left else ["a"])
+    assert (await store.jobs.settle([settlement(record, returned("late"))])).applied == [False]
+    if lock_left:
+        await theirs.job("a", "moveToCompleted", "node", token, False)
+        assert [each and each.result for each in await store.jobs.get(["a"])] == [b'"node"']
+
+
 async def test_node_leaves_a_job_alone_whose_lease_we_renew(node: NodeRoom, store: RedisStore) -> None:
     await store.jobs.enqueue([job("a")])
     (record,) = await claim(store, lease_ms=LONG_MS)

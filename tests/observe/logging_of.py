@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ def logging_of(
     *,
     keep: Callable[[LogLine], None] | None = None,
     keep_from: str | None = None,
+    context: Callable[[], Mapping[str, object]] | None = None,
     monotonic: Callable[[], float] | None = None,
     close_s: float = 30.0,
     **options: Any,
@@ -41,6 +42,7 @@ def logging_of(
         own=own,
         stream=stream,
         keep=keep,
+        context=context,
         monotonic=monotonic,
     )
     try:

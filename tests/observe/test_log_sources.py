@@ -18,10 +18,11 @@ TO_PEOPLE = {
     "app/supervisor/supervisor.py",  # says why it cannot start, where nobody else does
     "observe/trace.py",  # in a client's process, where nobody hears of events
     "pools/child.py",  # a child that cannot be built says so to its parent
+    "stores/sqlite/lane.py",  # what fails after a commit concerns no caller, and stores hear of no events
     "settings/reference.py",
     "events/reference.py",
 }
-CALLS = {"print", "warn", "print_exception", "print_exc"}
+CALLS = {"print", "warn", "print_exception", "print_exc", "on_standard_error"}
 
 
 def named(tree: ast.AST) -> set[str]:

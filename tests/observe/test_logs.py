@@ -133,6 +133,13 @@ def test_how_bad_an_end_is(state: str, outcome: str, level: str) -> None:
     assert severity(state=state, outcome=outcome, housekeeping=True) == quiet
 
 
+def test_a_dead_worker_is_worse_for_a_run_that_it_fails_for_good() -> None:
+    ends = [("failed", "crashed"), ("failed", "cancelled"), ("waiting", "crashed"), ("waiting", "given_back")]
+    run = events.JobRecovered(id="i", name="n", queue="q", how="SIGKILL", state="", worker="w")
+    told = [msgspec.structs.replace(run, state=state, outcome=outcome).severity() for state, outcome in ends]
+    assert told == ["error", "warning", "warning", "warning"]
+
+
 def test_other_severities() -> None:
     said = {
         status: events.HealthChanged(status=status, reason="").severity()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 from math import inf, isfinite, nan
 from pathlib import Path
@@ -199,11 +200,14 @@ async def test_the_file_is_kept_up_to_date_and_written_once_more_at_the_end(tmp_
     clock.pass_time(15)
     assert await clock.somebody_sleeps() == 15
     assert path.read_text().endswith("# TYPE x_total counter\nx_total 1\n")
+    written = f'workfleet_metrics_file_timestamp_seconds{{host="{socket.gethostname()}"}} 1800000015\n'
+    assert written in path.read_text()
     registry.counter("x_total")
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
     assert path.read_text().endswith("x_total 2\n")
+    assert "timestamp" not in path.read_text(), "nobody need worry that it grows old"
     assert told == []
 
 
@@ -218,7 +222,7 @@ def test_a_file_that_cannot_be_written_is_told_once_and_tried_again(tmp_path: Pa
     assert os.listdir(tmp_path) == ["m.prom"], "no temporary file stays behind"
     (path / "in the way").unlink()
     path.rmdir()
-    file.write()
+    file.write(last=True)
     assert path.read_text() == ""
     path.unlink()
     path.mkdir()

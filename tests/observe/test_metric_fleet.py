@@ -12,6 +12,7 @@ from workfleet.app.fleet_facts import MOST_SCHEDULES, FleetFactsReader
 from workfleet.errors import StoreUnavailable
 from workfleet.events import Event, StoreTrouble
 from workfleet.model.fleet import ProcessIdentity, WorkerRecord
+from workfleet.model.handout import Hold
 from workfleet.model.jobs import JobRecord
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every
@@ -194,6 +195,20 @@ async def test_the_reader_asks_the_store() -> None:
     assert only == FleetFacts(locks_held=0)
     only = await reader(store, clock, queues=False, locks=False).read()
     assert (len(only.schedules), only.queues, only.workers, only.locks_held) == (3, (), None, None)
+    await store.close()
+
+
+async def test_a_schedule_that_waits_for_the_end_of_its_run_is_not_overdue() -> None:
+    clock = ManualClock()
+    store = await open_store("memory://", app="shop", clock=clock, create=True)
+    slot = await store.now_ms()
+    await store.schedules.put(schedule("behind", next_due_ms=slot), replace=True)
+    await store.schedules.hold([Hold("behind", slot, slot + 90_000)])
+    seen = []
+    for _ in range(2):
+        clock.pass_time(60)
+        seen += [each.overdue_ms for each in (await reader(store, clock).read()).schedules]
+    assert seen == [0, 120_000], "when nobody holds it any more, it should have fired at its slot"
     await store.close()
 
 

@@ -64,6 +64,25 @@ def test_a_gauge_is_that_of_the_one_who_told_last_however_often_the_same_is_told
     assert values(merged) == {"g": (3, ())}
 
 
+def test_the_gauges_of_one_who_has_fallen_silent_go_until_it_tells_again() -> None:
+    merged = MergedSamples()
+    old = told(3, 7, 0.5)
+    merged.tell("a", old)
+    merged.withhold_gauges("a")
+    merged.withhold_gauges("nobody")
+    assert values(merged) == {"c_total": (3, ()), "h": (0.5, (1, 0, 0))}
+    merged.tell("a", old)
+    assert "g" not in values(merged), "the same once more is no news"
+    merged.tell("b", told(1, 2))
+    merged.withhold_gauges("a")
+    assert values(merged) == {"c_total": (4, ()), "g": (2, ()), "h": (0.5, (1, 0, 0))}
+    merged.tell("a", told(4, 8, 0.5))
+    assert values(merged) == {"c_total": (5, ()), "g": (8, ()), "h": (0.5, (1, 0, 0))}
+    merged.withhold_gauges("a")
+    merged.end("a")
+    assert values(merged) == {"c_total": (5, ()), "g": (2, ()), "h": (0.5, (1, 0, 0))}
+
+
 def test_workers_that_die_again_and_again_with_other_labels_take_bounded_memory() -> None:
     merged = MergedSamples(limit=25)
     for generation in range(10):

@@ -124,6 +124,31 @@ async def test_what_the_buffer_cannot_hold_is_dropped_oldest_first_and_told() ->
     assert [each.value for each in house.registry.snapshot() if each.name == DROPPED] == [2]
 
 
+async def test_gauges_are_written_when_they_have_changed_and_every_few_minutes() -> None:
+    house = House(again_ms=60_000)
+    for value in (1, 1, 2, 2, 2, 2, 2, 2, 2):
+        house.registry.gauge("g", value)
+        house.count(value)
+        assert await house.flusher.flush()
+        house.clock.pass_time(10)
+    assert house.store.batches == [[1, 1], [1], [2, 2], [2], [2], [2], [2], [2], [2, 2]]
+
+
+async def test_a_gauge_whose_row_was_dropped_is_written_anew() -> None:
+    house = House(buffer_limit=1)
+    house.store.away = True
+    for value in (5, 5, 6):
+        house.registry.gauge("g", value)
+        house.registry.gauge("h", 1)
+        await house.flusher.flush()
+    house.store.away = False
+    for name, value in (("g", 6), ("h", 1)):
+        house.registry.gauge(name, value)
+    assert await house.flusher.flush()
+    kept = {each.name: each.value for each in await house.store.totals()}
+    assert (kept["g"], kept["h"]) == (6, 1)
+
+
 @pytest.mark.parametrize(("trouble", "why"), [("away", "store m.db: disk full"), ("hanging", "did not answer")])
 async def test_what_the_last_flush_could_not_write_is_told(
     monkeypatch: pytest.MonkeyPatch, trouble: str, why: str
@@ -312,12 +337,12 @@ async def test_ranges_and_steps() -> None:
     noon_ms = 1_798_804_800_000
     await metrics.query("x")
     await metrics.query("x", since=timedelta(minutes=5), step="30s", labels={"a": "b"}, by=["a"])
-    await metrics.query("x", since="1h", until=noon)
+    await metrics.query("x", since="1h", until=noon, by=(), merge="max")
     await metrics.query("x", since=noon, until=noon + timedelta(seconds=1))
     assert store.queries == [
         MetricQuery(name="x", from_ms=now - 3_600_000, to_ms=now),
         MetricQuery(name="x", from_ms=now - 300_000, to_ms=now, step_ms=30_000, labels={"a": "b"}, by=("a",)),
-        MetricQuery(name="x", from_ms=noon_ms - 3_600_000, to_ms=noon_ms),
+        MetricQuery(name="x", from_ms=noon_ms - 3_600_000, to_ms=noon_ms, by=(), merge="max"),
         MetricQuery(name="x", from_ms=noon_ms, to_ms=noon_ms + 1000),
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from workfleet import events
 from workfleet.observe.metrics.catalogue import CATALOGUE
 from workfleet.observe.metrics.recorder import MetricsRecorder
@@ -46,6 +48,7 @@ def test_runs_by_outcome_with_their_durations() -> None:
         settled("waiting", "crashed"),
         settled("delayed", "snoozed"),
         settled("delayed", "unknown_job"),
+        settled("failed", "unknown_job"),
         settled("waiting", "given_back"),
         settled("completed", "completed", housekeeping=True),
     ) == {
@@ -54,27 +57,84 @@ def test_runs_by_outcome_with_their_durations() -> None:
         key("jobs_total", **ON, outcome="retry"): (1, 0),
         key("jobs_total", **ON, outcome="retried"): (3, 0),
         key("jobs_total", **ON, outcome="snoozed"): (1, 0),
+        key("jobs_total", **ON, outcome="deferred"): (1, 0),
         key("jobs_total", **ON, outcome="unknown_job"): (1, 0),
         key("jobs_total", **ON, outcome="given_back"): (1, 0),
         key("job_retries_total", **ON): (3, 0),
-        key("job_duration_seconds", **ON): (14.0, 10),
+        key("job_duration_seconds", **ON): (15.5, 11),
     }
 
 
-def test_enqueued_waited_recovered_and_lost() -> None:
+def test_enqueued_waited_and_lost() -> None:
     claimed = events.JobClaimed(**JOB, attempt=1, max_attempts=3, wait_ms=250)
     assert recorded(
         events.JobEnqueued(**JOB, created=True),
         events.JobEnqueued(**JOB, created=False),
         claimed,
         events.JobClaimed(**JOB, attempt=1, max_attempts=3, wait_ms=9, housekeeping=True),
-        events.JobRecovered(**JOB, how="SIGKILL", state="waiting", worker="w"),
         events.ClaimLost(**JOB),
     ) == {
         key("jobs_enqueued_total", **ON): (1, 0),
         key("job_wait_seconds", **ON): (0.25, 1),
-        key("jobs_recovered_total", **ON): (1, 0),
         key("job_claims_lost_total", **ON): (1, 0),
+    }
+
+
+def recovered(state: str, outcome: str = "crashed", **rest: Any) -> events.JobRecovered:
+    return events.JobRecovered(**{**JOB, "how": "SIGKILL", "worker": "w", "state": state, "outcome": outcome, **rest})
+
+
+def test_a_run_whose_worker_died_is_one_that_ended_after_nobody_knows_how_long() -> None:
+    assert recorded(
+        recovered("waiting"),
+        recovered("delayed", schedule="nightly"),
+        recovered("failed"),
+        recovered("failed", schedule="nightly"),
+        recovered("failed", "cancelled"),
+        recovered("failed", housekeeping=True),
+    ) == {
+        key("jobs_total", **ON, outcome="retried"): (2, 0),
+        key("jobs_total", **ON, outcome="crashed"): (2, 0),
+        key("jobs_total", **ON, outcome="cancelled"): (1, 0),
+        key("job_retries_total", **ON): (2, 0),
+        key("jobs_recovered_total", **ON): (5, 0),
+        key("schedule_runs_total", schedule="nightly", outcome="retried"): (1, 0),
+        key("schedule_runs_total", schedule="nightly", outcome="crashed"): (1, 0),
+    }
+
+
+def test_of_a_run_that_is_given_back_no_worker_died() -> None:
+    assert recorded(recovered("waiting", "given_back"), recovered("waiting", "given_back", housekeeping=True)) == {
+        key("jobs_total", **ON, outcome="given_back"): (1, 0)
+    }
+
+
+def test_runs_of_schedules_that_share_a_job() -> None:
+    claimed = events.JobClaimed(**JOB, attempt=1, max_attempts=3, wait_ms=250)
+    assert recorded(
+        claimed,
+        msgspec.structs.replace(claimed, schedule="acme"),
+        msgspec.structs.replace(claimed, schedule="acme"),
+        msgspec.structs.replace(claimed, schedule="bolt", housekeeping=True),
+        settled("completed", "completed"),
+        settled("completed", "completed", schedule="acme"),
+        settled("completed", "completed", schedule="acme", duration_ms=500),
+        settled("delayed", "failed", schedule="bolt"),
+        settled("failed", "failed", schedule="bolt"),
+        settled("completed", "completed", schedule="bolt", housekeeping=True),
+    ) == {
+        key("jobs_total", **ON, outcome="completed"): (3, 0),
+        key("jobs_total", **ON, outcome="retried"): (1, 0),
+        key("jobs_total", **ON, outcome="failed"): (1, 0),
+        key("job_retries_total", **ON): (1, 0),
+        key("job_duration_seconds", **ON): (6.5, 5),
+        key("job_wait_seconds", **ON): (0.75, 3),
+        key("schedule_runs_total", schedule="acme", outcome="completed"): (2, 0),
+        key("schedule_runs_total", schedule="bolt", outcome="retried"): (1, 0),
+        key("schedule_runs_total", schedule="bolt", outcome="failed"): (1, 0),
+        key("schedule_run_duration_seconds", schedule="acme"): (2.0, 2),
+        key("schedule_run_duration_seconds", schedule="bolt"): (3.0, 2),
+        key("schedule_run_wait_seconds", schedule="acme"): (0.5, 2),
     }
 
 

@@ -14,6 +14,7 @@ from tests.outbox.postgres_server import PostgresServer
 from tests.outbox.rig import ANYWHERE, COUNT, opened, until
 from workfleet import SyncOutbox
 from workfleet.clock import SystemClock
+from workfleet.enqueueing import Enqueueing
 from workfleet.errors import StoreUnavailable
 from workfleet.events import OutboxMoved, OutboxRecovered, OutboxRowRefused, OutboxRowsStranded, OutboxTrouble
 from workfleet.model.jobs import JobState
@@ -50,6 +51,19 @@ async def test_a_job_arrives_as_it_was_written(database: Database, tmp_path: Pat
     assert (two.lifo, two.unique_key, two.due_ms) == (True, "numbers/count/n2", int(at.timestamp() * 1000))
     assert [job.queue for job in (one, two, three, four)] == ["numbers", "numbers", "elsewhere", "the-default"]
     assert [job.payload for job in (one, two, three, four)] == [b"1", b"2", b"3", b"4"]
+
+
+async def test_a_unique_key_is_of_the_queue_that_the_job_comes_to(database: Database, tmp_path: Path) -> None:
+    """Which queue is the default one, only the relay knows: a client's job of the same key must meet this one."""
+    (job_id,) = database.add([ANYWHERE(7, unique="u {data}")])
+    async with opened(tmp_path, database) as rig:
+        await rig.relay.once()
+        (moved,) = await rig.store.jobs.get([job_id])
+        enqueueing = Enqueueing("the-default", SystemClock().now_ms)
+        (answer,) = await rig.store.jobs.enqueue([enqueueing.record(ANYWHERE(7, unique="u {data}"))])
+    assert moved is not None
+    assert (moved.queue, moved.unique_key) == ("the-default", "the-default/anywhere/u 7")
+    assert (answer.created, answer.id) == (False, job_id)
 
 
 async def test_a_delay_counts_from_add_not_from_the_move(database: Database, tmp_path: Path) -> None:

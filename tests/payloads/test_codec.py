@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from msgspec import Struct
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from workfleet.errors import PayloadRejected
 from workfleet.payloads.codec import Codec, encode_result
@@ -42,6 +42,27 @@ class Order(Struct, frozen=True):
 class Model(BaseModel):
     name: str
     born: date
+
+
+class Measured(BaseModel):
+    value: float | None = Field(default=None, alias="theValue")
+    more: Any = None
+    each: list[Measured] = []
+
+
+class Spelled(BaseModel):
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+    value: float
+    nothing: None = None
+
+
+class Constants(BaseModel):
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    value: float
+
+
+def measured(value: float | None = None, **fields: Any) -> Measured:
+    return Measured(theValue=value, **fields)
 
 
 ORDER = Order(UUID(int=7), Decimal("1.10"), datetime(2027, 1, 1, tzinfo=UTC), b"\x00\xff")
@@ -100,6 +121,34 @@ def test_what_cannot_be_stored_is_refused_with_its_place(hint: Any, value: objec
         Codec(hint, "payload of test").encode(value)
     assert refused.value.path == path
     assert refused.value.what == "payload of test"
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        (measured(math.nan), "$.value"),
+        (measured(-math.inf), "$.value"),
+        (measured(more=math.inf), "$.more"),
+        (measured(more={"a": [None, {7: (1, math.nan)}]}), "$.more.a[1].7[1]"),
+        (measured(more={"s": {math.nan}}), "$.more.s[0]"),
+        (measured(each=[measured(1.5), measured(math.nan)]), "$.each[1].value"),
+        (RootModel[list[float]]([0.5, math.inf]), "$[1]"),
+        (Constants(value=math.nan), "$.value"),
+    ],
+)
+def test_a_model_without_a_number_is_refused_with_its_place(model: BaseModel, path: str) -> None:
+    """pydantic itself would write null, or what is no JSON."""
+    for encode in (Codec(type(model), "of test").encode, lambda value: encode_result(value, "of test")):
+        with pytest.raises(PayloadRejected, match="is no JSON number") as refused:
+            encode(model)
+        assert (refused.value.what, refused.value.path) == ("of test", path)
+
+
+def test_a_model_that_spells_such_numbers_as_text_round_trips() -> None:
+    codec = Codec(Spelled, "of test")
+    assert codec.encode(Spelled(value=-math.inf)) == b'{"value":"-Infinity","nothing":null}'
+    assert codec.decode(codec.encode(Spelled(value=-math.inf))) == Spelled(value=-math.inf)
+    assert codec.encode(Spelled(value=1.5)) == b'{"value":1.5,"nothing":null}'
 
 
 def test_a_thousand_levels_are_refused() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.queues.rig import PATIENCE_S, POLICY, FaultyJobs, Rig
 from workfleet.ids import new_token
 from workfleet.model.jobs import Claim
-from workfleet.model.outcome import GIVE_BACK, Settlement, decide
+from workfleet.model.outcome import GIVE_BACK, Ended, Settlement, decide
 from workfleet.ports.jobs import ClaimRequest, TakeOver
 from workfleet.ports.stores import Store
 
@@ -60,6 +60,15 @@ async def give_back(store: Store, claims: list[Claim]) -> None:
         assert record is not None
         settled = await store.jobs.settle([Settlement(claim, decide(GIVE_BACK, record, POLICY, now_ms=0, draw=0))])
         assert settled.applied == [True]
+
+
+async def complete(store: Store, claims: list[Claim]) -> None:
+    """What another worker does that has run these jobs."""
+    for claim in claims:
+        (record,) = await store.jobs.get([claim.job_id])
+        assert record is not None
+        done = decide(Ended(kind="returned", result=b'"elsewhere"'), record, POLICY, now_ms=0, draw=0)
+        assert (await store.jobs.settle([Settlement(claim, done)])).applied == [True]
 
 
 class Asking(FaultyJobs):

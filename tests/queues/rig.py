@@ -26,7 +26,7 @@ from workfleet.queues.runner import Runner
 
 E = TypeVar("E", bound=Event)
 POLICY = RunPolicy(attempts=2, backoff=fixed("10ms"))
-UNKNOWN = RunPolicy(max_deferrals=2)
+UNKNOWN = RunPolicy(max_deferrals=1)
 PATIENCE_S = 10.0
 
 
@@ -135,6 +135,7 @@ class Rig:
             lease_ms=self.lease_ms,
             poll_ms=self.poll_ms,
             clock=self.clock,
+            now_ms=self.store.now_ms,
             publish=self.events.append,
             calls=self.calls,
         )

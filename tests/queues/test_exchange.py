@@ -10,6 +10,7 @@ import pytest
 
 from tests.queues.gates import Asking, gated
 from tests.queues.rig import FaultyJobs, Rig, until
+from workfleet.clock import SystemClock
 from workfleet.events import JobClaimed, JobSettled
 from workfleet.model.jobs import JobState
 from workfleet.ports.stores import Store
@@ -157,3 +158,25 @@ async def test_speed_of_no_ops(store: Store, capsys: pytest.CaptureFixture[str])
         rate = count / (time.perf_counter() - started)
     with capsys.disabled():
         print(f"\n  {type(store).__name__}: {rate:,.0f} no-op jobs/s")
+
+
+@pytest.mark.parametrize("ahead_ms", [3_600_000, -3_600_000])
+async def test_when_a_job_is_due_is_judged_by_the_clock_of_the_store(rig: Rig, ahead_ms: int) -> None:
+    """A machine whose clock is wrong neither asks in a loop nor sleeps through it."""
+    clock = SystemClock()
+
+    class Wrong:
+        monotonic, sleep = clock.monotonic, clock.sleep
+
+        def now_ms(self) -> int:
+            return clock.now_ms() + ahead_ms
+
+    async def run(_job: Any) -> None: ...
+
+    rig.clock, rig.poll_ms = Wrong(), 60_000
+    rig.jobs = asking = Asking(rig.store.jobs)
+    rig.on(run)
+    job_id = await rig.enqueue("run", delay_ms=500)
+    async with rig:
+        await rig.finished(job_id)
+    assert asking.calls.count("claim") <= 4

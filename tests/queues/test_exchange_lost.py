@@ -7,11 +7,14 @@ import threading
 import time
 from typing import Any
 
-from tests.queues.gates import Asking, gated, give_back, lease_over, take_over
+import pytest
+
+from tests.queues.gates import Asking, complete, gated, give_back, lease_over, take_over
 from tests.queues.rig import Notes, Rig, until
 from workfleet.errors import StaleClaim
 from workfleet.events import ClaimLost, JobClaimed, JobSettled
 from workfleet.model.jobs import Claim, JobState
+from workfleet.ports.jobs import ClaimRequest
 from workfleet.ports.stores import Store
 from workfleet.queues.renewal import Renewal
 
@@ -85,7 +88,7 @@ async def test_a_lost_claim_ends_its_run(rig: Rig) -> None:
         await rig.enqueue("long")
         await until(lambda: len(rig.board.notes) == 1)
         (claim,) = rig.board.notes.values()
-        rig.exchange.lose(Claim(claim.job_id, "another token"))
+        rig.exchange.lose(Claim(claim.job_id, "another token", claim.queue))
         await rig.finished(await rig.enqueue("quick"))
         assert ended == []
         rig.exchange.lose(claim)
@@ -115,6 +118,78 @@ async def test_a_claim_that_is_lost_before_its_run_has_begun_runs_nothing(rig: R
         first = rig.told(JobSettled)[0]
         rig.board = Notes()
     assert (first.id, first.outcome, ran) == (job_id, "given_back", [])
+
+
+class BlockedAfterTheAnswer:
+    """A job store, and somebody's code that blocks the loop as soon as the answer to a claim is there: so long that
+    another worker takes the job over, runs it and completes it."""
+
+    def __init__(self, store: Store, lease_ms: int, *, at_once: bool = True) -> None:
+        """`at_once`: else `block` is for somebody to call."""
+        self._store, self._lease_ms, self._at_once = store, lease_ms, at_once
+        self._elsewhere: asyncio.Task[None] | None = None
+        self.renewals = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.jobs, name)
+
+    async def claim(self, request: ClaimRequest) -> Any:
+        for _ in range(3):
+            await asyncio.sleep(0)  # the exchange waits for the answer by now, on a store in memory too
+        answer = await self._store.jobs.claim(request)
+        if answer and self._at_once:
+            asyncio.get_running_loop().call_soon(self.block)
+        return answer
+
+    async def renew(self, claims: Any, lease_ms: int) -> list[bool]:
+        self.renewals += 1
+        assert self._elsewhere is not None
+        await self._elsewhere
+        return await self._store.jobs.renew(claims, lease_ms)
+
+    def block(self) -> None:
+        time.sleep(1.5 * self._lease_ms / 1000)
+        self._elsewhere = asyncio.create_task(self._complete())
+
+    async def _complete(self) -> None:
+        await lease_over(self._store)
+        await complete(self._store, await take_over(self._store))
+
+
+@pytest.mark.parametrize("room", [1_000, 0])
+async def test_what_somebody_else_completed_before_it_was_noted_runs_nothing(rig: Rig, room: int) -> None:
+    ran: list[str] = []
+
+    async def run(job: Any) -> None:
+        ran.append(job.id)
+
+    rig.lease_ms, rig.board = 100, Notes(room)
+    rig.on(run)
+    job_id = await rig.enqueue("run")
+    rig.jobs = blocked = BlockedAfterTheAnswer(rig.store, rig.lease_ms)
+    async with rig:
+        await until(lambda: rig.told(ClaimLost))
+        assert (await rig.record(job_id)).state is JobState.COMPLETED
+    assert (ran, blocked.renewals, rig.exchange.active) == ([], 1, 0)
+    assert rig.told(JobSettled) == []
+
+
+async def test_a_claim_that_only_the_loop_renews_is_made_sure_of_after_a_run_that_blocked_it(rig: Rig) -> None:
+    """It was claimed with the run that blocks, and is behind it in the loop."""
+    ran: list[str] = []
+
+    async def run(job: Any) -> None:
+        ran.append(job.id)
+        blocked.block()
+
+    rig.lease_ms, rig.board = 100, Notes(0)
+    rig.on(run)
+    first, second = await rig.enqueue_many(["run", "run"])
+    rig.jobs = blocked = BlockedAfterTheAnswer(rig.store, rig.lease_ms, at_once=False)
+    async with rig:
+        await until(lambda: second in [event.id for event in rig.told(ClaimLost)])
+        assert (await rig.record(second)).result == b'"elsewhere"'
+    assert (ran, blocked.renewals) == ([first], 1)
 
 
 async def test_a_lost_claim_frees_the_slot_of_a_thread_when_the_thread_ends(rig: Rig) -> None:

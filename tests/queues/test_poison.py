@@ -56,6 +56,23 @@ async def test_one_settlement_that_cannot_be_stored(store: Store, others: int) -
     assert rig.restarts == []
 
 
+@pytest.mark.parametrize("others", [0, 3])
+async def test_what_waits_is_claimed_at_once_after_it(store: Store, others: int) -> None:
+    """The call that failed has claimed nothing, which does not mean that there was nothing."""
+    bad: set[str] = set()
+    rig = Rig(store, jobs=Refusing(store.jobs, bad), concurrency={"q": others + 1}, poll_ms=3_600_000)
+
+    async def works(_job: Any) -> int:
+        return 1
+
+    rig.on(works)
+    ids = await rig.enqueue_many(["works"] * (others + 2))
+    bad.add(ids[0])
+    async with rig:
+        records = [await rig.finished(job_id) for job_id in ids]
+    assert [record.state for record in records] == [JobState.FAILED] + [JobState.COMPLETED] * (others + 1)
+
+
 async def test_a_returned_job_that_the_store_cannot_take_fails_the_run(rig: Rig) -> None:
     """SQLite cannot write a lone surrogate; a store in memory can."""
 

@@ -6,9 +6,12 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+
 from tests.queues.rig import FaultyJobs, Rig
 from workfleet.errors import PayloadRejected
-from workfleet.events import JobLogged
+from workfleet.events import JobLinesLost, JobLogged
+from workfleet.model.jobs import JobState
 from workfleet.ports.stores import Store
 
 
@@ -148,3 +151,97 @@ async def test_a_broken_text_is_the_handlers_own_error(rig: Rig) -> None:
         record = await rig.finished(await rig.enqueue("talks"))
     assert record.failure is not None
     assert record.failure.message == "no text"
+
+
+def full_after(monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
+    """Let so many short lines wait for the store."""
+    monkeypatch.setattr("workfleet.queues.said._MOST_WAITING", lines * "line 100".__sizeof__())
+
+
+def numbered(count: int) -> list[str]:
+    return [f"line {number}" for number in range(100, 100 + count)]
+
+
+async def test_a_store_that_is_there_loses_no_lines_said_in_one_go(rig: Rig) -> None:
+    async def chatters(job: Any) -> None:
+        for line in numbered(25_000):
+            job.log(line)
+
+    rig.on(chatters)
+    async with rig:
+        job_id = await rig.enqueue("chatters")
+        await rig.finished(job_id)
+    assert await rig.store.jobs.logs(job_id) == numbered(25_000)
+    assert rig.told(JobLinesLost) == []
+
+
+async def test_where_lines_are_lost_a_line_says_how_many(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that blocks the loop cannot be made to wait: what it said first makes room."""
+    full_after(monkeypatch, 100)
+
+    async def chatters(job: Any) -> None:
+        job.log("first")
+        await job.progress(1)
+        for line in numbered(300):
+            job.log(line)
+        await job.progress(2)
+        job.log("last")
+
+    rig.on(chatters)
+    async with rig:
+        job_id = await rig.enqueue("chatters")
+        await rig.finished(job_id)
+    said = "… 200 lines lost: they came faster than the store took them"
+    assert await rig.store.jobs.logs(job_id) == ["first", said, *numbered(300)[200:], "last"]
+    (lost,) = rig.told(JobLinesLost)
+    assert (lost.id, lost.name, lost.queue, lost.lines, lost.level) == (job_id, "chatters", "q", 200, "warning")
+
+
+async def test_a_thread_waits_until_there_is_room(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_after(monkeypatch, 100)
+
+    def chatters(job: Any) -> None:
+        for line in numbered(800):
+            job.log(line)
+
+    rig.on(chatters)
+    async with rig:
+        job_id = await rig.enqueue("chatters")
+        await rig.finished(job_id)
+    assert await rig.store.jobs.logs(job_id) == numbered(800)
+    assert rig.told(JobLinesLost) == []
+
+
+async def test_a_thread_does_not_wait_for_a_store_that_is_down(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_after(monkeypatch, 100)
+    rig = Rig(store, jobs=FaultyJobs(store.jobs, lambda name, _: "before" if name == "report" else None))
+
+    def chatters(job: Any) -> None:
+        for line in numbered(800):
+            job.log(line)
+
+    rig.on(chatters)
+    async with rig:
+        job_id = await rig.enqueue("chatters")
+        record = await rig.finished(job_id)
+    assert record.state is JobState.COMPLETED
+    assert await store.jobs.logs(job_id) == []
+    (lost,) = rig.told(JobLinesLost)
+    assert (lost.id, lost.lines) == (job_id, 800)
+
+
+async def test_a_thread_that_blocked_code_waits_for_goes_on(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_after(monkeypatch, 100)
+    monkeypatch.setattr("workfleet.queues.said._PATIENCE_S", 0.05)
+
+    async def blocks(job: Any) -> None:
+        thread = threading.Thread(target=lambda: [job.log(line) for line in numbered(300)])
+        thread.start()
+        thread.join()  # the loop, which would send the lines, stands still
+
+    rig.on(blocks)
+    async with rig:
+        job_id = await rig.enqueue("blocks")
+        await rig.finished(job_id)
+    said = "… 200 lines lost: they came faster than the store took them"
+    assert await rig.store.jobs.logs(job_id) == [said, *numbered(300)[200:]]

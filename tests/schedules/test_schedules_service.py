@@ -10,6 +10,7 @@ import pytest
 from msgspec import Struct
 
 from tests.schedules.rig import HOUR, MINUTE, NOON, Process, record
+from workfleet import catch_up
 from workfleet.errors import NotFound, PayloadRejected, UsageError
 from workfleet.model.jobs import JobState, RunOverrides
 from workfleet.model.jobtypes import JobType
@@ -275,6 +276,19 @@ async def test_what_is_overdue_says_by_how_much() -> None:
     }  # fmt: skip
     await process.scheduler.fire_due()
     assert (await process.schedules.get("s")).overdue is None
+
+
+async def test_a_schedule_that_waits_for_the_end_of_its_run_is_not_overdue_while_somebody_tries_to_fire_it() -> None:
+    process = await Process.on_memory()
+    await process.store.schedules.merge([record("s", missed=catch_up(3), last_outcome="missed")])
+    process.at(NOON + HOUR)
+    while await process.scheduler.fire_due() == 0:
+        pass
+    assert (len(await process.claim()), await process.scheduler.fire_due()) == (1, 500)
+    assert (await process.schedules.get("s")).overdue is None
+    process.at(NOON + HOUR + MINUTE)
+    overdue = (await process.schedules.get("s")).overdue
+    assert overdue == timedelta(minutes=16), "nobody has tried it for a minute"
 
 
 async def test_an_error_names_some_of_very_many_schedules() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
 
 from workfleet.clock import SystemClock
-from workfleet.model.jobs import JobRecord
+from workfleet.model.jobs import Enqueued, JobRecord
 from workfleet.ports.jobs import JobQuery
 from workfleet.stores.sqlite import bell
 from workfleet.stores.sqlite.bell import Bell, Ring, folder_for
@@ -107,6 +109,87 @@ async def test_a_close_that_is_cancelled_leaves_no_socket_behind(path: Path) -> 
     assert store._lanes._bell._mouth is None
     other.close()
     assert heard.empty()
+
+
+class NoSockets:
+    """A system that has no descriptor left."""
+
+    SOCK_DGRAM = socket.SOCK_DGRAM
+
+    def socket(self, *_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_a_bell_that_cannot_ring_is_told_of_once_and_takes_nothing_with_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ear, heard = listening(path)
+    store = await SqliteStore.open(path, app="shop", clock=SystemClock(), create=True)
+
+    async def enqueue(job_id: str) -> list[Enqueued]:
+        return await store.jobs.enqueue([JobRecord(id=job_id, queue="q", name="work")])
+
+    async with asyncio.timeout(30):
+        with monkeypatch.context() as patched, warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            patched.setattr(bell, "socket", NoSockets())
+            assert await enqueue("a") == [Enqueued("a", created=True)]
+            assert await enqueue("b") == [Enqueued("b", created=True)]
+        assert ["Too many open files" in str(each.message) for each in told] == [True]
+        assert heard.empty()
+        await enqueue("c")
+        assert await heard.get() == Ring("shop", ("queue q",))
+        await store.close()
+    ear.close()
+
+
+async def test_nor_where_warnings_are_errors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ear, _ = listening(path)
+    store = await SqliteStore.open(path, app="shop", clock=SystemClock(), create=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(bell, "socket", NoSockets())
+        async with asyncio.timeout(30):
+            added = await store.jobs.enqueue([JobRecord(id="a", queue="q", name="work")])
+            assert added == [Enqueued("a", created=True)]
+    await store.close()
+    ear.close()
+
+
+async def test_an_ear_that_cannot_be_made_yet_is_made_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ear = Bell(path, "shop")
+    heard: asyncio.Queue[Ring] = asyncio.Queue()
+    with monkeypatch.context() as patched:
+        patched.setattr(bell, "socket", NoSockets())
+        ear.listen(heard.put_nowait)
+    mouth = Bell(path, "shop")
+    mouth.ring(["queue p"])
+    ear.listen(heard.put_nowait)
+    mouth.ring(["queue q"])
+    async with asyncio.timeout(10):
+        assert await heard.get() == Ring("shop", ("queue q",))
+    mouth.close()
+    ear.close()
+
+
+async def test_a_killed_ones_socket_that_cannot_be_removed_keeps_nobody_from_being_rung(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ears = [listening(path) for _ in range(3)]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
+        killed.bind(str(folder_for(path) / "killed.sock"))
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError("not yours")
+
+    mouth = Bell(path, "shop")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refused)
+        patched.setattr(bell.os, "listdir", lambda _: ["killed.sock", *(each._own for each, _ in ears)])
+        mouth.ring(["queue q"])
+    async with asyncio.timeout(10):
+        assert [await heard.get() for _, heard in ears] == [Ring("shop", ("queue q",))] * 3
+    for each in (mouth, *(ear for ear, _ in ears)):
+        each.close()
 
 
 async def test_too_many_topics_ring_for_everything(path: Path) -> None:

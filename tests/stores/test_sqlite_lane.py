@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import apsw
 import pytest
 
+from workfleet.clock import SystemClock
+from workfleet.errors import StoreUnavailable
 from workfleet.model.jobs import Enqueued, JobRecord
 from workfleet.ports.jobs import ClaimRequest, Want
-from workfleet.stores.sqlite.lane import Step
+from workfleet.stores.sqlite.connect import Database, Patience, connect
+from workfleet.stores.sqlite.lane import Lane, Step
 from workfleet.stores.sqlite.store import SqliteStore
 
 
@@ -96,6 +101,20 @@ async def test_a_queue_noted_in_what_was_rolled_back_is_noted_again(sqlite: Sqli
     assert (await sqlite.jobs.counts())["q"].waiting == 1
 
 
+async def test_a_claim_whose_number_is_anothers_is_refused_and_the_next_one_has_its_own(
+    sqlite: SqliteStore, outside: Callable[[str], object]
+) -> None:
+    """However it came to that: two claims under one number would be one."""
+    await sqlite.jobs.enqueue([job("a"), job("b")])
+    (a,) = await sqlite.jobs.claim(ClaimRequest("w", "t1", 60_000, (Want("q", 1),)))
+    outside("INSERT INTO wf_claim SELECT claim + 1, app, 'other', worker, granted_ms FROM wf_claim")
+    with pytest.raises(apsw.ConstraintError):
+        await sqlite.jobs.claim(ClaimRequest("w", "t2", 60_000, (Want("q", 1),)))
+    assert (await sqlite.jobs.counts())["q"].waiting == 1
+    (b,) = await sqlite.jobs.claim(ClaimRequest("w", "t2", 60_000, (Want("q", 1),)))
+    assert await sqlite.jobs.get(["a", "b"]) == [a, b]
+
+
 async def test_reading_does_not_wait_for_writing(sqlite: SqliteStore) -> None:
     await sqlite.jobs.enqueue([job("a")])
     busy, release = await blocked(sqlite)
@@ -116,6 +135,57 @@ async def test_a_claim_that_nobody_waits_for_is_not_made(sqlite: SqliteStore) ->
     await busy
     await sqlite.check()  # comes after the claim
     assert (await sqlite.jobs.counts())["q"].waiting == 1
+
+
+async def test_what_nobody_foresaw_fails_who_waits_and_the_thread_goes_on(
+    sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = iter([ValueError("no such mount")])
+    look = Database.check_version
+
+    def check_version(database: Database) -> None:
+        for fault in faults:
+            raise fault
+        look(database)
+
+    busy, release = await blocked(sqlite)
+    monkeypatch.setattr(Database, "check_version", check_version)
+    before = sqlite._lanes._writer._database
+    calls = [asyncio.create_task(sqlite.jobs.enqueue([job(name)])) for name in "abc"]
+    await asyncio.sleep(0)
+    release()
+    async with asyncio.timeout(30):
+        _, *answers = await asyncio.gather(busy, *calls, return_exceptions=True)
+        for answer in answers:
+            assert isinstance(answer, StoreUnavailable)
+            assert "ValueError: no such mount" in answer.reason
+            assert isinstance(answer.__cause__, ValueError)
+        assert await sqlite.jobs.enqueue([job("a")]) == [Enqueued("a", created=True)]
+    assert sqlite._lanes._writer._database is not before, "a connection of which nobody knows the state is given up"
+
+
+async def test_what_comes_after_a_commit_cannot_undo_it(path: Path) -> None:
+    told: list[set[str]] = []
+
+    def after(topics: set[str]) -> None:
+        told.append(topics)
+        raise LookupError("nobody there")
+
+    lane = Lane(
+        path,
+        lambda: connect(path, create=True, patience=Patience()),
+        kind="write",
+        clock=SystemClock(),
+        after=after,
+    )
+    async with asyncio.timeout(30):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            assert await lane.run(lambda step: step.topics.add("one")) is None
+            assert await lane.run(lambda step: step.topics.add("two")) is None
+        await lane.close()
+    assert told == [{"one"}, {"two"}]
+    assert ["nobody there" in str(each.message) for each in warned] == [True]
 
 
 async def test_closing_finishes_what_was_begun(sqlite: SqliteStore) -> None:

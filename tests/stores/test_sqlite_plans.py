@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import apsw.ext
 import pytest_asyncio
 
-from workfleet.model.jobs import JobRecord, UniqueRule
+from workfleet.model.jobs import JobRecord, JobState, Keep, KeepRule, UniqueRule
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.outcome import GIVE_BACK, Ended, RunPolicy, Settlement, decide
-from workfleet.ports.jobs import ClaimRequest, TakeOver, Want
+from workfleet.ports.jobs import ClaimRequest, PruneRule, TakeOver, Want
 from workfleet.stores.sqlite.lane import Step
 from workfleet.stores.sqlite.store import SqliteStore
 
@@ -19,7 +19,7 @@ Said = set[str]
 
 @pytest_asyncio.fixture
 async def said(sqlite: SqliteStore) -> AsyncIterator[Said]:
-    """Every statement that the writer's connection runs from now on."""
+    """Every statement that the store's connections run from now on."""
     statements: Said = set()
 
     def note(_: object, sql: str, __: object) -> bool:
@@ -30,6 +30,7 @@ async def said(sqlite: SqliteStore) -> AsyncIterator[Said]:
         step.db.exec_trace = note
 
     await sqlite._lanes.write(listen)
+    await sqlite._lanes.read(listen)
     yield statements
 
 
@@ -39,6 +40,15 @@ def job(job_id: str, **more: object) -> JobRecord:
 
 def request(token: str) -> ClaimRequest:
     return ClaimRequest("w", token, 60_000, (Want("q", 3, share=1),))
+
+
+async def prune(sqlite: SqliteStore) -> None:
+    """By age and by count, of all jobs and of those with a rule of their own."""
+    keep = KeepRule(age_ms=1_000, count=1)
+    await sqlite.jobs.enqueue([job("k", keep=Keep(failed=keep)), job("l")])
+    await sqlite.jobs.cancel(["k", "l"])
+    await sqlite.jobs.prune([PruneRule(JobState.FAILED, age_ms=1_000, count=1)])
+    await sqlite.jobs.prune([PruneRule(JobState.FAILED, count=0)])
 
 
 async def walk(sqlite: SqliteStore) -> None:
@@ -65,26 +75,32 @@ async def walk(sqlite: SqliteStore) -> None:
     await sqlite.jobs.retry(["h"])
     await sqlite.jobs.promote(["d"])
     await sqlite.jobs.delete(["a"])
+    await prune(sqlite)
+
+
+async def plans_of(sqlite: SqliteStore, statements: Said) -> dict[str, list[str]]:
+    """The steps of each statement's plan."""
+
+    def explain(step: Step) -> dict[str, list[str]]:
+        step.db.exec_trace = None
+        plans = {}
+        for sql in statements:
+            if sql.lstrip().upper().startswith(("SELECT", "UPDATE", "DELETE", "INSERT", "WITH")):
+                places = (None,) * apsw.ext.query_info(step.db, sql).bindings_count
+                plans[sql] = [str(row[3]) for row in step.db.execute(f"EXPLAIN QUERY PLAN {sql}", places)]
+        return plans
+
+    return await sqlite._lanes.write(explain)
 
 
 async def whole_scans(sqlite: SqliteStore, statements: Said) -> list[str]:
     """Steps of plans that go through a whole table of jobs, or sort what they found there."""
-
-    def explain(step: Step) -> list[str]:
-        step.db.exec_trace = None
-        found = []
-        for sql in statements:
-            if not sql.lstrip().upper().startswith(("SELECT", "UPDATE", "DELETE", "INSERT")):
-                continue
-            places = (None,) * apsw.ext.query_info(step.db, sql).bindings_count
-            plan = step.db.execute(f"EXPLAIN QUERY PLAN {sql}", places)
-            steps = [str(row[3]) for row in plan]
-            scans = any(each.startswith("SCAN") and each.split()[1] in _BIG for each in steps)
-            if (scans or any("TEMP B-TREE" in each for each in steps)) and not any(few in sql for few in _FEW):
-                found.append(f"{sql}: {steps}")
-        return found
-
-    return await sqlite._lanes.write(explain)
+    found = []
+    for sql, steps in (await plans_of(sqlite, statements)).items():
+        scans = any(each.startswith("SCAN") and each.split()[1] in _BIG for each in steps)
+        if (scans or any("TEMP B-TREE" in each for each in steps)) and not any(few in sql for few in _FEW):
+            found.append(f"{sql}: {steps}")
+    return found
 
 
 _BIG = ("wf_job", "wf_body", "wf_run", "wf_tag", "wf_log", "j", "b", "o", "r")
@@ -102,3 +118,12 @@ async def test_the_check_would_find_one(sqlite: SqliteStore, said: Said) -> None
     await sqlite._lanes.write(lambda step: step.rows("SELECT count(*) FROM wf_job WHERE priority > ?", 5))
     await sqlite._lanes.write(lambda step: step.rows("SELECT seq FROM wf_job WHERE app = ? ORDER BY due_ms", "x"))
     assert len(await whole_scans(sqlite, said)) == 2
+
+
+async def test_pruning_goes_along_the_index_of_finished_jobs(sqlite: SqliteStore, said: Said) -> None:
+    await prune(sqlite)
+    assert await whole_scans(sqlite, said) == []
+    along = "SEARCH j USING INDEX wf_job_finished (queue=? AND state=? AND kept=? AND housekeeping=? AND finished_ms<?)"
+    assert (
+        sum(along in plan for plan in (await plans_of(sqlite, said)).values()) == 4
+    )  # too old and too many, of all and of their own

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from workfleet.model.jobs import UNDECODABLE, Attempt, Claim, Failure, JobRecord, JobState
+from workfleet.model.limits import QueueLimits
 from workfleet.model.outcome import Ended, Outcome, RunPolicy, Settlement, decide
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import Every, Manual
@@ -45,6 +46,47 @@ async def test_a_job_that_cannot_be_read_fails_and_stays(sqlite: SqliteStore, ou
     outside("UPDATE wf_body SET spec = NULL WHERE seq = 2")
     assert await sqlite.jobs.retry(["bad"]) == [True]
     assert [record.id for record in await claim(sqlite, "t3")] == ["bad"]
+
+
+async def test_those_that_cannot_be_read_keep_no_place_of_a_claim(sqlite: SqliteStore, outside: Outside) -> None:
+    await sqlite.jobs.enqueue([job(f"bad{n:02}", tags=("t",)) for n in range(25)])
+    await sqlite.jobs.enqueue([*(job(f"good{n}", lifo=n == 4) for n in range(5)), job("later", delay_ms=1)])
+    await sqlite.jobs.enqueue([JobRecord(id=f"r{n}", queue="r", name="work") for n in range(4)])
+    outside("UPDATE wf_body SET spec = CAST('{' AS BLOB) WHERE seq <= 25")
+    asked = ClaimRequest("w", "t1", 60_000, (Want("q", 10, 3), Want("r", 3, 1)), total=6)
+    given = await sqlite.jobs.claim(asked)
+    assert [record.id for record in given] == ["good4", "r0", "good0", "good1", "good2", "good3"]
+    assert [record.token for record in given] == ["t1"] * 6
+    assert await sqlite.jobs.claim(asked) == given
+    counts = await sqlite.jobs.counts()
+    assert (counts["q"].failed, counts["q"].active, counts["r"].active) == (25, 5, 1)
+
+
+async def test_they_keep_no_slot_of_a_limit(sqlite: SqliteStore, outside: Outside) -> None:
+    await sqlite.queues.set_limits({"q": QueueLimits(concurrency=2)})
+    await sqlite.jobs.enqueue([job(f"{name}{n}", tags=(name,)) for name in ("bad", "good") for n in range(5)])
+    outside("UPDATE wf_body SET spec = CAST('{' AS BLOB) WHERE seq <= 5")
+    assert [record.id for record in await claim(sqlite, "t1")] == ["good0", "good1"]
+    assert await claim(sqlite, "t2") == []
+
+
+async def test_one_that_is_damaged_after_its_claim_is_not_given_again(sqlite: SqliteStore, outside: Outside) -> None:
+    await sqlite.jobs.enqueue([job("a", tags=("t",))])
+    assert [record.id for record in await claim(sqlite, "t1")] == ["a"]
+    outside("UPDATE wf_body SET spec = CAST('{' AS BLOB)")
+    await sqlite.jobs.enqueue([job("b")])
+    assert [record.id for record in await claim(sqlite, "t1")] == ["b"]
+
+
+async def test_very_many_of_them_are_failed_in_several_claims(sqlite: SqliteStore, outside: Outside) -> None:
+    """So that nobody waits for long; who claims them is woken, and goes on at once."""
+    await sqlite.jobs.enqueue([*(job(f"bad{n}", tags=("t",)) for n in range(1_005)), job("good")])
+    outside("UPDATE wf_body SET spec = CAST('{' AS BLOB) WHERE seq <= 1005")
+    assert await claim(sqlite, "t1") == []
+    assert (await sqlite.jobs.counts())["q"].failed == 1_000
+    assert await sqlite.jobs.wait(["q"], 0)
+    assert [record.id for record in await claim(sqlite, "t2")] == ["good"]
+    assert not await sqlite.jobs.wait(["q"], 0)
 
 
 async def test_a_past_that_cannot_be_read(sqlite: SqliteStore, outside: Outside) -> None:
@@ -111,7 +153,7 @@ async def test_recording_an_end_cannot_fail_for_its_text(sqlite: SqliteStore) ->
     failure = Failure("raised", "lone \ud800", "T\udfff", "NUL \0")
     attempt = Attempt(1, "failed", 0, 0, "w", failure)
     outcome = Outcome(state=JobState.FAILED, code="failed", failure=failure, attempt=attempt)
-    assert (await sqlite.jobs.settle([Settlement(Claim("a", "t1"), outcome)])).applied == [True]
+    assert (await sqlite.jobs.settle([Settlement(Claim("a", "t1", "q"), outcome)])).applied == [True]
     (failed,) = await sqlite.jobs.get(["a"])
     clean = Failure("raised", "lone \\ud800", "T\\udfff", "NUL \0")
     assert failed is not None

@@ -34,15 +34,15 @@ def board(clock: SteppingClock) -> Iterator[Board]:
 
 
 def test_what_is_noted_is_read_through_another_mapping(board: Board, clock: SteppingClock) -> None:
-    first = board.put(Claim("job-1", "a" * 32), timeout_ms=5_000, label="mail.send")
+    first = board.put(Claim("job-1", "a" * 32, "q"), timeout_ms=5_000, label="mail.send")
     second = board.put_lock("ledger:müller", "worker:token", ttl_ms=60_000)
     reader = Board.attach(os.dup(board.fd), clock=clock)
     assert reader.slots == 4
     assert reader.entries() == [
-        BoardEntry(first, 1, "job", "job-1", "a" * 32, 1_000_000, 1_005_000, 0, "mail.send"),
+        BoardEntry(first, 1, "job", "job-1", "a" * 32, 1_000_000, 1_005_000, 0, "q", "mail.send"),
         BoardEntry(second, 2, "lock", "ledger:müller", "worker:token", 1_000_000, 0, 60_000),
     ]
-    assert reader.entries()[0].claim == Claim("job-1", "a" * 32)
+    assert reader.entries()[0].claim == Claim("job-1", "a" * 32, "q")
     assert [entry.shown for entry in reader.entries()] == ["mail.send (job-1)", "ledger:müller"]
     board.clear(first)
     assert [entry.name for entry in reader.entries()] == ["ledger:müller"]
@@ -50,12 +50,12 @@ def test_what_is_noted_is_read_through_another_mapping(board: Board, clock: Step
 
 
 def test_a_claim_counts_from_when_it_was_asked_for(board: Board) -> None:
-    board.put(Claim("a", "t"), since_ms=990_000)
+    board.put(Claim("a", "t", "q"), since_ms=990_000)
     assert [entry.noted_ms for entry in board.entries()] == [990_000]
 
 
 def test_a_deadline_does_not_move_when_the_wall_clock_is_set(board: Board, clock: SteppingClock) -> None:
-    slot = board.put(Claim("a", "t"), timeout_ms=5_000)
+    slot = board.put(Claim("a", "t", "q"), timeout_ms=5_000)
     clock.wall_ms -= 86_400_000 * 365
     assert board.entries()[0].deadline_ms == 1_005_000
     board.ended(slot)
@@ -64,22 +64,22 @@ def test_a_deadline_does_not_move_when_the_wall_clock_is_set(board: Board, clock
 
 
 def test_a_full_board_says_so_and_a_cleared_slot_is_used_again(board: Board) -> None:
-    slots = [board.put(Claim(f"job-{n}", "t")) for n in range(5)]
+    slots = [board.put(Claim(f"job-{n}", "t", "q")) for n in range(5)]
     assert slots == [0, 1, 2, 3, -1]
     board.clear(-1)
     board.clear(2)
     board.clear(2)  # a second time frees nothing, or two claims would share a slot
-    assert board.put(Claim("again", "t")) == 2
-    assert board.put(Claim("too many", "t")) == -1
+    assert board.put(Claim("again", "t", "q")) == 2
+    assert board.put(Claim("too many", "t", "q")) == -1
     assert [entry.name for entry in board.entries()] == ["job-0", "job-1", "again", "job-3"]
 
 
 def test_what_does_not_fit_a_slot_is_refused(board: Board) -> None:
-    assert board.put(Claim("ü" * 127, "a" * 32)) == 0
-    assert board.put(Claim("x" * 500, "a" * 32)) == -1
-    assert board.put(Claim("\ud800 is kept", "t")) == 1
+    assert board.put(Claim("ü" * 127, "a" * 32, "q")) == 0
+    assert board.put(Claim("x" * 500, "a" * 32, "q")) == -1
+    assert board.put(Claim("\ud800 is kept", "t", "q")) == 1
     assert [entry.name for entry in board.entries()] == ["ü" * 127, "\ud800 is kept"]
-    assert board.put(Claim("y" * 400, "t"), label="ö" * 500) == 2
+    assert board.put(Claim("y" * 400, "t", "q"), label="ö" * 500) == 2
     assert board.entries()[2].name == "y" * 400
     label = board.entries()[2].label
     assert label == "ö" * len(label)  # cut, and no half of a letter
@@ -95,7 +95,7 @@ def test_progress_is_the_last_beat(board: Board, clock: SteppingClock) -> None:
 
 def test_a_closed_board_is_empty() -> None:
     board = Board.create(slots=1, clock=SystemClock())
-    board.put(Claim("a", "t"))
+    board.put(Claim("a", "t", "q"))
     board.beat()
     board.close()
     board.close()
@@ -119,11 +119,11 @@ names = st.text(max_size=60)
 def test_a_note_that_is_half_written_is_never_read(old: str, new: str, cleared: bool, arrived: st.DataObject) -> None:
     """Any mixture of an old and a new note, as another processor could see it, is the old one, the new one, or none."""
     board = Board.create(slots=1, clock=SteppingClock())
-    slot = board.put(Claim(old, "old"))
+    slot = board.put(Claim(old, "old", "q"))
     before, old_image = board.entries(), os.pread(board.fd, 512, 64)
     board.clear(slot)
     if not cleared:
-        board.put(Claim(new, "new"))
+        board.put(Claim(new, "new", "q"))
     after, new_image = board.entries(), os.pread(board.fd, 512, 64)
     cuts = arrived.draw(st.lists(st.integers(0, 140), max_size=4).map(sorted))
     image, at = bytearray(old_image), 0

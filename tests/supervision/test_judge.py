@@ -68,7 +68,7 @@ def room() -> Room:
 
 
 async def test_a_deadline_that_passed_by_thirty_seconds(room: Room) -> None:
-    room.board.put(Claim("slow", "t"), timeout_ms=10_000, label="mail.send")
+    room.board.put(Claim("slow", "t", "q"), timeout_ms=10_000, label="mail.send")
     await room.run(39.5, beating=True)
     assert room.patient.stuck is None
     await room.run(4, beating=True)
@@ -80,7 +80,7 @@ async def test_a_deadline_that_passed_by_thirty_seconds(room: Room) -> None:
 
 
 async def test_a_run_that_has_ended_and_waits_for_the_store_is_not_stuck(room: Room) -> None:
-    slot = room.board.put(Claim("a", "t"), timeout_ms=10_000)
+    slot = room.board.put(Claim("a", "t", "q"), timeout_ms=10_000)
     await room.run(12, beating=True)
     room.board.ended(slot)
     await room.run(300, beating=True)
@@ -89,14 +89,14 @@ async def test_a_run_that_has_ended_and_waits_for_the_store_is_not_stuck(room: R
 
 async def test_a_new_job_in_the_slot_has_its_own_time(room: Room) -> None:
     for number in range(5):
-        slot = room.board.put(Claim(f"job-{number}", "t"), timeout_ms=1)
+        slot = room.board.put(Claim(f"job-{number}", "t", "q"), timeout_ms=1)
         await room.run(25, beating=True)
         room.board.clear(slot)
     assert room.patient.told == []
 
 
 async def test_a_loop_without_progress_and_without_deadlines(room: Room) -> None:
-    room.board.put(Claim("a", "t"))
+    room.board.put(Claim("a", "t", "q"))
     await room.run(300, beating=True)
     await room.run(598, beating=False)
     assert room.patient.stuck is None
@@ -105,7 +105,7 @@ async def test_a_loop_without_progress_and_without_deadlines(room: Room) -> None
 
 
 async def test_a_deadline_says_how_long_a_blocked_loop_is_all_right(room: Room) -> None:
-    room.board.put(Claim("a", "t"), timeout_ms=3_600_000)
+    room.board.put(Claim("a", "t", "q"), timeout_ms=3_600_000)
     await room.run(1_000, beating=False)
     assert room.patient.told == []  # it has never beaten: nothing is known of its loop
     room.board.beat()
@@ -123,7 +123,7 @@ async def test_one_that_hangs_before_it_says_hello_is_stuck_too(room: Room) -> N
 
 async def test_a_pause_of_the_whole_machine_is_nobodys_fault(room: Room) -> None:
     """A container that was frozen for an hour: the clock went on, nobody had a chance to run."""
-    room.board.put(Claim("a", "t"), timeout_ms=60_000)
+    room.board.put(Claim("a", "t", "q"), timeout_ms=60_000)
     thawed = room.clock.seconds + 3_600
 
     def freeze_after_ten_seconds() -> None:
@@ -146,7 +146,7 @@ async def test_one_that_cannot_be_killed_is_killed_again_and_stays_stuck(room: R
 
 async def test_a_loop_that_stands_still_is_told_once_with_its_jobs_and_its_stack_and_so_is_its_end(room: Room) -> None:
     await room.run(20, beating=True)
-    room.board.put(Claim("7", "t"), label="mail.send")
+    room.board.put(Claim("7", "t", "q"), label="mail.send")
     room.board.put_lock("ledger", "w:1", ttl_ms=60_000)
     await room.run(4, beating=False)
     assert (room.patient.told, room.published) == ([], [])

@@ -52,23 +52,23 @@ def kept() -> Iterator[Kept]:
 
 
 async def test_only_what_is_older_than_a_third_is_renewed_and_all_of_it_in_one_call(kept: Kept) -> None:
-    kept.board.put(Claim("old", "t"))
-    kept.board.put(Claim("older", "t"), since_ms=995_000)
-    await kept.run(31.5, at={4.5: lambda: kept.board.put(Claim("young", "t"))})
+    kept.board.put(Claim("old", "t", "q"))
+    kept.board.put(Claim("older", "t", "q"), since_ms=995_000)
+    await kept.run(31.5, at={4.5: lambda: kept.board.put(Claim("young", "t", "q"))})
     # The passes are ten seconds apart; "young" is 6.5 s old at the second, 16.5 s at the third.
     assert kept.store.jobs.renewals == [["old", "older"], ["old", "older", "young"], ["old", "older", "young"]]
 
 
 async def test_short_jobs_cost_no_renewal(kept: Kept) -> None:
     for second in range(1, 60, 5):
-        slot = kept.board.put(Claim(f"job-{second}", "t"))
+        slot = kept.board.put(Claim(f"job-{second}", "t", "q"))
         await kept.run(5)
         kept.board.clear(slot)
     assert kept.store.jobs.renewals == []
 
 
 async def test_an_outage_is_told_once_and_renewal_goes_on_when_it_ends(kept: Kept) -> None:
-    kept.board.put(Claim("a", "t"), since_ms=0)
+    kept.board.put(Claim("a", "t", "q"), since_ms=0)
     kept.store.jobs.down = 6
     await kept.run(15)
     assert kept.store.jobs.renewals == [["a"]]
@@ -95,8 +95,8 @@ async def test_a_wait_is_never_near_zero(draw: float, first_wait_s: float) -> No
 
 
 async def test_a_lost_claim_is_told_once_and_not_renewed_again(kept: Kept) -> None:
-    kept.board.put(Claim("mine", "t"), since_ms=0)
-    kept.board.put(Claim("theirs", "t"), since_ms=0)
+    kept.board.put(Claim("mine", "t", "q"), since_ms=0)
+    kept.board.put(Claim("theirs", "t", "q"), since_ms=0)
     kept.store.jobs.stale = {"theirs"}
     await kept.run(25)
     assert kept.lost == ["theirs"]
@@ -104,7 +104,7 @@ async def test_a_lost_claim_is_told_once_and_not_renewed_again(kept: Kept) -> No
 
 
 async def test_a_claim_that_was_settled_meanwhile_is_not_lost(kept: Kept) -> None:
-    slot = kept.board.put(Claim("a", "t"), since_ms=0)
+    slot = kept.board.put(Claim("a", "t", "q"), since_ms=0)
 
     async def renew(claims: list[Claim], lease_ms: int) -> list[bool]:
         kept.board.clear(slot)
@@ -117,7 +117,7 @@ async def test_a_claim_that_was_settled_meanwhile_is_not_lost(kept: Kept) -> Non
 
 async def test_after_the_machine_slept_everything_is_renewed_at_once(kept: Kept) -> None:
     await kept.run(1)
-    kept.board.put(Claim("a", "t"))
+    kept.board.put(Claim("a", "t", "q"))
     await kept.run(1)
     kept.clock.wall_ms += 25_000  # the monotonic clock stood still
     await kept.run(1)
@@ -125,7 +125,7 @@ async def test_after_the_machine_slept_everything_is_renewed_at_once(kept: Kept)
 
 
 async def test_a_wall_clock_set_back_delays_no_renewal(kept: Kept) -> None:
-    kept.board.put(Claim("a", "t"))
+    kept.board.put(Claim("a", "t", "q"))
 
     def set_back() -> None:
         kept.clock.wall_ms -= 86_400_000 * 365
@@ -137,7 +137,7 @@ async def test_a_wall_clock_set_back_delays_no_renewal(kept: Kept) -> None:
 async def test_a_keeper_bears_the_stress_of_a_service() -> None:
     clock = SystemClock()
     board, store = Board.create(slots=8, clock=clock), fake_store()
-    board.put(Claim("a", "t"), since_ms=0)
+    board.put(Claim("a", "t", "q"), since_ms=0)
     keeper = Keeper(lambda: [board], store.jobs, lease_ms=30, clock=clock, publish=Published().append)
     await stress(keeper)
     assert store.jobs.renewals
@@ -171,7 +171,7 @@ class Threaded:
 
 async def test_a_thread_renews_while_the_event_loop_is_blocked() -> None:
     threaded = Threaded()
-    threaded.board.put(Claim("a", "t"))
+    threaded.board.put(Claim("a", "t", "q"))
     serving = asyncio.create_task(threaded.service.serve())
     await until(lambda: threaded.opened_in)
     before = len(threaded.store.jobs.renewals)
@@ -192,7 +192,7 @@ async def test_a_thread_renews_while_the_event_loop_is_blocked() -> None:
 
 async def test_a_thread_waits_for_a_store_that_is_down_and_fails_for_what_it_does_not_know() -> None:
     threaded = Threaded()
-    threaded.board.put(Claim("a", "t"))
+    threaded.board.put(Claim("a", "t", "q"))
     threaded.failures = [RuntimeError("a bug"), StoreUnavailable("fake://", "down")]
     group = ServiceGroup("g", [threaded.service], clock=threaded.clock, publish=threaded.published.append)
     serving = asyncio.create_task(group.serve())
@@ -206,7 +206,7 @@ async def test_a_thread_waits_for_a_store_that_is_down_and_fails_for_what_it_doe
 
 async def test_a_keeper_thread_bears_the_stress_of_a_service() -> None:
     threaded = Threaded()
-    threaded.board.put(Claim("a", "t"))
+    threaded.board.put(Claim("a", "t", "q"))
     await stress(threaded.service)
     assert len(threaded.opened_in) == threaded.store.closed > 0
     threaded.board.close()

@@ -77,10 +77,10 @@ async def test_every_message_arrives_as_it_was_said() -> None:
     for message in said:
         ends.worker.send(message)
     ends.supervisor.send(Drain(timeout_ms=5))
-    ends.supervisor.send(Lost(claim=Claim("job", "token")))
+    ends.supervisor.send(Lost(claim=Claim("job", "token", "q")))
     await until(lambda: len(ends.from_worker) == 5 and len(ends.from_supervisor) == 2)
     assert ends.from_worker == said
-    assert ends.from_supervisor == [Drain(timeout_ms=5), Lost(claim=Claim("job", "token"))]
+    assert ends.from_supervisor == [Drain(timeout_ms=5), Lost(claim=Claim("job", "token", "q"))]
     ends.close()
     assert ends.orphaned == 0
 

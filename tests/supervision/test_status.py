@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import workfleet.app.status
 from workfleet.app.status import (
     Status,
     StatusFile,
@@ -19,7 +20,7 @@ from workfleet.app.status import (
     WorkerStatus,
     beside,
     default_status_file,
-    fallback_status_file,
+    fallback_status_files,
     read_status,
     write_status,
 )
@@ -45,6 +46,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(workfleet.app.status, "MEMORY_FOLDER", str(tmp_path / "memory"))
     return folder
 
 
@@ -104,7 +106,7 @@ def test_where_it_cannot_be_written_the_fallback_is_used_and_said_once(tmp_path:
     (tmp_path / "blocked").write_text("a file where a folder should be")
     path = tmp_path / "blocked" / "s.json"
     file = StatusFile(path)
-    fallback = fallback_status_file(path)
+    fallback = fallback_status_files(path)[0]
     assert fallback.parent == temporary / f"workfleet-{os.getuid()}"
     assert file.write(status()) == (
         f"the status file {path} cannot be written (File exists): {fallback} is used meanwhile"
@@ -215,7 +217,7 @@ def test_of_two_files_the_one_that_was_written_last_counts(tmp_path: Path, here:
     """Of this boot by the monotonic clock, though the wall clock was set back; of another boot that says nothing."""
     facts = SupervisorFacts(1, "123", own_identity().boot_id if here else "boot")
     path = tmp_path / "s.json"
-    fallback = fallback_status_file(path)
+    fallback = fallback_status_files(path)[0]
     fallback.parent.mkdir()
     last = status(supervisor=facts, **({"written_mono_ms": 9} if here else {"written_ms": 9}))
     for earlier, later in ((path, fallback), (fallback, path)):
@@ -227,9 +229,9 @@ def test_of_two_files_the_one_that_was_written_last_counts(tmp_path: Path, here:
 def test_a_file_of_this_boot_counts_before_one_of_another(tmp_path: Path) -> None:
     ours = status(supervisor=SupervisorFacts(1, "123", own_identity().boot_id), written_ms=1, written_mono_ms=1)
     path = tmp_path / "s.json"
-    fallback_status_file(path).parent.mkdir()
+    fallback_status_files(path)[0].parent.mkdir()
     write_status(path, ours)
-    write_status(fallback_status_file(path), status(written_ms=9, written_mono_ms=9))
+    write_status(fallback_status_files(path)[0], status(written_ms=9, written_mono_ms=9))
     assert read_status(path) == ours
 
 
@@ -241,6 +243,25 @@ def test_where_nothing_can_be_written_people_are_told_what_to_do(
     told = StatusFile(tmp_path / "blocked" / "s.json").write(status())
     assert told is not None
     assert told.endswith("probes will fail. Set WORKER_STATUS_FILE")
+    assert not (tmp_path / "memory").exists(), "it is not made where the machine has none"
+
+
+def test_the_memory_takes_it_where_no_disk_does(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blocked").write_text("")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "blocked"))
+    (tmp_path / "memory").mkdir()
+    path = tmp_path / "blocked" / "s.json"
+    file = StatusFile(path)
+    there = fallback_status_files(path)
+    assert [each.parent.parent for each in there] == [tmp_path / "blocked", tmp_path / "memory"]
+    assert file.write(status()) == (
+        f"the status file {path} cannot be written (File exists), nor can {there[0]} (Not a directory): "
+        f"{there[1]} is used meanwhile"
+    )
+    assert read_status(path) == status()
+    assert there[1].parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_somebody_elses_folder_is_not_written_to(
@@ -259,7 +280,7 @@ def test_somebody_elses_folder_is_not_written_to(
 
 
 def test_two_places_have_two_fallbacks(tmp_path: Path) -> None:
-    assert fallback_status_file(tmp_path / "a" / "s.json") != fallback_status_file(tmp_path / "b" / "s.json")
+    assert fallback_status_files(tmp_path / "a" / "s.json")[0] != fallback_status_files(tmp_path / "b" / "s.json")[0]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b'{"version": 1}'])

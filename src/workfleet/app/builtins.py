@@ -149,10 +149,10 @@ class BuiltIns(Provider):
         yield locks
         await locks.close()
 
-    async def metric_store(self, settings: MetricsSettings) -> AsyncIterator[MetricStore]:
+    async def metric_store(self, settings: MetricsSettings, registry: MetricsRegistry) -> AsyncIterator[MetricStore]:
         composition = self._basis.composition
         place = metrics_place(composition.loaded, settings, composition.app.name)
-        store = metric_store_at(place)
+        store = metric_store_at(place, registry)
         yield store
         await store.close()
 

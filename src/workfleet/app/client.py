@@ -183,16 +183,17 @@ class Client:
                 jobs=store.jobs,
                 clock=session.clock,
                 result=job.type.result,
+                queue=record.queue if answer.created else None,
             )
             refs.append(ref)
         return refs
 
-    def ref(self, job_id: str) -> JobRef[Any]:
-        """A reference to a job by its id, to wait for its result."""
+    def ref(self, job_id: str, *, queue: str | None = None) -> JobRef[Any]:
+        """A reference to a job by its id, to wait for its result. `queue`: see `Jobs`."""
         session = self.session
         if self._opened is None:
             raise UsageError("a reference by id needs a client of its own: `async with Client() as client:`")
-        return JobRef(job_id, created=False, jobs=self._opened.jobs, clock=session.clock)
+        return JobRef(job_id, created=False, jobs=self._opened.jobs, clock=session.clock, queue=queue)
 
     @property
     def jobs(self) -> Jobs:

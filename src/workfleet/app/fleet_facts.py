@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from workfleet.errors import StoreUnavailable
-from workfleet.model.cron import CronError
 from workfleet.model.jobs import JobCounts, JobState
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.ports.clock import Clock
 from workfleet.ports.metrics import FleetFacts, QueueFacts, ScheduleFacts
 from workfleet.ports.stores import Store
-from workfleet.schedules.due import fire_time_ms, is_live
+from workfleet.schedules.overdue import overdue_ms
 from workfleet.settings.sections import MetricsCollection
 
 from .queue_counts import QueueCounts
@@ -122,14 +121,3 @@ def _facts(record: ScheduleRecord, now_ms: int) -> ScheduleFacts:
         last_fired_ms=record.last_fired_ms,
         next_slot_ms=record.next_due_ms,
     )
-
-
-def overdue_ms(record: ScheduleRecord, now_ms: int) -> int:
-    """How long ago a schedule should have fired; 0: it has nothing to make up for, or does not fire at all."""
-    if not is_live(record):
-        return 0
-    try:
-        fires_at = fire_time_ms(record)
-    except CronError:  # a timing that this version cannot read, stored by a newer one
-        return 0
-    return 0 if fires_at is None else max(now_ms - fires_at, 0)

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from workfleet.errors import StoreUnavailable
 from workfleet.ports.clock import Clock
 from workfleet.ports.stores import Store
+from workfleet.schedules.overdue import overdue_ms
 
-from .fleet_facts import overdue_ms
 from .queue_counts import QueueCounts
 
 _PAGE = 1_000
@@ -67,8 +67,7 @@ class FleetLook:
             records, self._after = await store.schedules.page(self._after, _PAGE)
             for record in records:
                 late_ms = overdue_ms(record, now_ms)
-                # One that is held is in somebody's hands, or waits for the end of a run.
-                if late_ms and not (record.held_until_ms is not None and record.held_until_ms > now_ms):
+                if late_ms:
                     self._late[record.name] = late_ms, self._round
                 else:
                     self._late.pop(record.name, None)

@@ -47,6 +47,7 @@ class JobEngine:
         steady: Callable[[], bool],
         trace: OpenRun,
         kept: MostKept,
+        clean: Callable[[str], str],
         poll_ms: int,
     ) -> None:
         """`steady`: see `Reaper`. `poll_ms` is how often the exchange looks for jobs when nothing wakes it."""
@@ -63,6 +64,7 @@ class JobEngine:
             unknown=unknown_policy(basis.composition),
             trace=trace,
             kept=kept,
+            clean=clean,
         )
         self.exchange = Exchange(
             store.jobs,
@@ -73,6 +75,7 @@ class JobEngine:
             lease_ms=self._lease_ms,
             poll_ms=poll_ms,
             clock=basis.clock,
+            now_ms=store.now_ms,
             publish=basis.bus.publish,
             calls=2 if is_redis(store.url) else 1,
         )
@@ -94,7 +97,7 @@ class JobEngine:
         jobs, exchange, clock = self._store.jobs, self.exchange, self._clock
         return [
             self.reaper,
-            Pruner(jobs, clock, ledger=self._store.ledger, ledger_age_ms=ledger_age_ms),
+            Pruner(self._store, clock, ended=exchange.totals.total, ledger_age_ms=ledger_age_ms),
             Renewal(jobs, exchange.unnoted, exchange.lose, lease_ms=self._lease_ms, clock=clock),
             Canceller(jobs, exchange.claims, exchange.cancel, poll_ms=self._poll_ms, clock=clock),
         ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from workfleet.errors import ConfigError, Problem
 from workfleet.observe.logs.options import STREAMS, Destination, LogOptions
 from workfleet.observe.logs.places import unwritable
+from workfleet.observe.logs.redaction import Redactor
 from workfleet.observe.logs.setup import configure_logging
 from workfleet.settings.loaded import Loaded
 from workfleet.settings.sections import LogDestination, LogSettings
@@ -52,6 +53,11 @@ def options_of(settings: LogSettings) -> LogOptions:
         destinations=there or {"stderr": Destination()},
         keep=None if kept == "off" else kept,
     )
+
+
+def redactor_of(settings: LogSettings) -> Redactor:
+    """What hides secrets as the settings say it."""
+    return Redactor(settings.redact_keys, enabled=settings.redact)
 
 
 def file_problems(loaded: Loaded) -> list[Problem]:

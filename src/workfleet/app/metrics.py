@@ -17,8 +17,10 @@ from workfleet.health.indication import HealthReport
 from workfleet.health.process import OwnProcess
 from workfleet.observe.metrics.fleet import FleetCollector
 from workfleet.observe.metrics.flusher import MetricsFlusher
+from workfleet.observe.metrics.handed import Handed, HandedRows
 from workfleet.observe.metrics.health import HealthCollector
 from workfleet.observe.metrics.memory import MemoryMetricStore
+from workfleet.observe.metrics.model import UNCHANGED_MS
 from workfleet.observe.metrics.process import ProcessCollector
 from workfleet.observe.metrics.pruner import MetricsPruner
 from workfleet.observe.metrics.registry import MetricsRegistry
@@ -76,14 +78,16 @@ def metrics_place(loaded: Loaded, settings: MetricsSettings, app: str) -> Metric
     return MetricsPlace(name, path=loaded.project / ".workfleet" / f"{file}.metrics.db")
 
 
-def metric_store_at(place: MetricsPlace) -> MetricStore:
-    """The metric store of a worker, which is opened when it is first used: no job waits for it. Raises `ConfigError`
-    for a database that cannot be understood."""
+def metric_store_at(place: MetricsPlace, registry: MetricsRegistry) -> MetricStore:
+    """The metric store of a worker, which is opened when it is first used: no job waits for it. What memory has no
+    room for is counted in the registry. Raises `ConfigError` for a database that cannot be understood."""
     if place.url is not None:
         from workfleet.observe.metrics.postgres import PostgresMetricStore
 
         return PostgresMetricStore(place.url, place.app)
-    return MemoryMetricStore() if place.path is None else SqliteMetricStore(place.path, place.app)
+    if place.path is None:
+        return MemoryMetricStore(dropped=lambda count: registry.drop("memory_full", count))
+    return SqliteMetricStore(place.path, place.app)
 
 
 def metric_services(
@@ -97,9 +101,11 @@ def metric_services(
     publish: Callable[[Event], None],
     health: LastReport,
     tell: Tell | None = None,
+    handed: Handed | None = None,
 ) -> list[Service]:
     """The loops that measure, write and prune; none where nothing is measured. The first worker of a machine (`index`
-    0) measures what is not its own. `tell` hears what was measured, and then has the text file to itself."""
+    0) measures what is not its own. `tell` hears what was measured, and then has the text file to itself. What is
+    `handed` is written, too."""
     if not settings.collection.enabled:
         return []
     interval_ms = milliseconds(settings.collection.interval)
@@ -111,6 +117,8 @@ def metric_services(
             publish,
             interval_ms=milliseconds(settings.flush_interval),
             batch_size=settings.batch_size,
+            # What is deleted sooner must be written sooner, too.
+            again_ms=min(UNCHANGED_MS, milliseconds(settings.retention) // 2),
         ),
         MetricsPruner(
             store,
@@ -121,6 +129,8 @@ def metric_services(
         ),
         *_collectors(settings, registry, fleet, health, index=index, clock=clock, publish=publish),
     ]
+    if handed is not None:
+        services.append(HandedRows(handed, store, clock, again_ms=milliseconds(settings.flush_interval)))
     if tell is not None:
         services.append(Teller(registry, tell, clock, interval_ms=interval_ms))
     elif settings.textfile is not None:

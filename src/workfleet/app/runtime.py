@@ -52,6 +52,7 @@ from .hooks import call_hooks, end_hooks, module_services
 from .indicators import add_indicators
 from .job_engine import JobEngine
 from .locking import LockPlace
+from .log_options import redactor_of
 from .merged import MergedSchedules
 from .metrics import metric_services
 from .planned import define_all
@@ -204,10 +205,6 @@ class Runtime:
                 self.problems.append("resources of the application did not close in time: see what its providers yield")
         self.threads.shutdown()
 
-    async def _kept(self) -> MostKept:
-        most = (await self.container.get(LogSettings)).jobs
-        return MostKept(most.lines, int(most.size))
-
     async def _run_spans(self) -> OpenRun:
         wanted = await self.container.get(TracingSettings)
         return RunSpans(self.bus.publish, linked=wanted.runs == "linked") if wanted.enabled else nobody_looks
@@ -222,6 +219,7 @@ class Runtime:
             release=self.composition.release,
         )
         clock, publish = self.clock, self.bus.publish
+        logs = await self.container.get(LogSettings)
         self.engine = JobEngine(
             self.basis,
             self.options,
@@ -231,7 +229,8 @@ class Runtime:
             locks=locks,
             steady=lambda: self.probe.steady,
             trace=await self._run_spans(),
-            kept=await self._kept(),
+            kept=MostKept(logs.jobs.lines, int(logs.jobs.size)),
+            clean=redactor_of(logs).text,
             poll_ms=self._seldom_ms,
         )
         self.exchange = self.engine.exchange
@@ -266,6 +265,7 @@ class Runtime:
             publish=publish,
             health=lambda: self.readiness.report,
             tell=self.options.tell_metrics,
+            handed=self.options.handed,
         )
         pools = await self.container.get(Pools)
         if metrics.collection.enabled:

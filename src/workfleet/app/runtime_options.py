@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dishka import AsyncContainer, Provider
 
 from workfleet.model.fleet import Instruction, PoolReport
+from workfleet.observe.metrics.handed import Handed
 from workfleet.settings.sections import LogSettings
 from workfleet.supervision.service import Service
 
@@ -56,6 +57,8 @@ class RuntimeOptions:
     configure_logs: Callable[[LogSettings], None] = field(default=lambda _settings: None)
     tell_metrics: Tell | None = None
     """Hears what this process has measured; None: nobody adds up several processes."""
+    handed: Handed | None = None
+    """What another process has counted and this one keeps; None: there is no other."""
     extra_services: Callable[[Runtime], list[Service]] = field(default=lambda _runtime: [])
     on_instruction: Callable[[Instruction | None], None] = field(default=lambda _instruction: None)
     """Hears what an operator says. To "stop" and "recycle" it answers with `Runtime.stop`; the rest is done already."""

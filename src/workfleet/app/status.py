@@ -56,8 +56,9 @@ unless it is named, says so in the log, and removes it at its end. When the owne
 What one that was killed has left beside it, the next run of the app removes.
 
 **Place.** `WORKER_STATUS_FILE`, else `<project root>/.workfleet/<app>.status.json`. Where that cannot be written (a
-read-only container), `fallback_status_file(path)` is written instead, and the log says so; readers look at both places
-and take the later one: of this boot before others, by `written_mono_ms`; of other boots by `written_ms`.
+read-only container, a full disk), the first of `fallback_status_files(path)` that can is written instead, and the log
+says so; readers look at all places and take the latest one: of this boot before others, by `written_mono_ms`; of other
+boots by `written_ms`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ from workfleet.model.fleet import ProcessIdentity
 from workfleet.supervision.identity import boot_id, is_alive
 
 VERSION = 1
+MEMORY_FOLDER = "/dev/shm"
+"""A file system in memory, which Linux has, also in containers, where one disk often holds all other places."""
 
 FleetState = Literal["starting", "ready", "draining", "stopped"]
 WorkerState = Literal["starting", "ready", "draining", "stuck", "waiting", "stopped"]
@@ -138,20 +141,22 @@ def default_status_file(project_root: Path, app: str) -> Path:
     return project_root / ".workfleet" / f"{re.sub(r'[^A-Za-z0-9._-]', '_', app)}.status.json"
 
 
-def fallback_status_file(path: Path) -> Path:
-    """Where the file goes when `path` cannot be written: `$TMPDIR/workfleet-<uid>/<crc32 of the path>-<name>`.
+def fallback_status_files(path: Path) -> list[Path]:
+    """Where the file goes when `path` cannot be written, one after the other:
+    `$TMPDIR/workfleet-<uid>/<crc32 of the path>-<name>`, and the same in `/dev/shm` where there is one.
 
     The checksum (eight hexadecimal digits of the absolute path's bytes) keeps two apps of one name apart.
     """
     crc = zlib.crc32(os.fsencode(os.path.abspath(path)))
-    return Path(os.environ.get("TMPDIR") or "/tmp") / f"workfleet-{os.getuid()}" / f"{crc:08x}-{path.name}"
+    folders = [os.environ.get("TMPDIR") or "/tmp", *filter(os.path.isdir, [MEMORY_FOLDER])]
+    return [Path(folder) / f"workfleet-{os.getuid()}" / f"{crc:08x}-{path.name}" for folder in folders]
 
 
 def write_status(path: Path, status: Status) -> None:
     """Write the file whole or not at all. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode(status))
     try:
+        temporary.write_bytes(msgspec.json.encode(status))
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)
@@ -159,9 +164,9 @@ def write_status(path: Path, status: Status) -> None:
 
 
 def read_status(path: Path) -> Status | None:
-    """The later of the file at `path` and its fallback. None when there is none that this version understands."""
+    """The latest of the file at `path` and its fallbacks. None when there is none that this version understands."""
     found = []
-    for place in (path, fallback_status_file(path)):
+    for place in (path, *fallback_status_files(path)):
         try:
             if place.is_file():  # to open a pipe would be to wait for a writer
                 found.append(msgspec.json.decode(place.read_bytes(), type=Status))
@@ -213,7 +218,7 @@ def _remove_left_beside(path: Path, own: Status) -> None:
 
 
 class StatusFile:
-    """Where a supervisor writes: the wanted place; as long as that fails, the fallback; beside it while it is
+    """Where a supervisor writes: the wanted place; as long as that fails, a fallback; beside it while it is
     another's."""
 
     def __init__(self, path: Path) -> None:
@@ -244,12 +249,14 @@ class StatusFile:
             head = f"the status file {self.path} cannot be written ({error.strerror or error})"
         else:
             return ""
-        fallback = fallback_status_file(self.path)
-        try:
-            _write_in(fallback, status, private=True)
-        except OSError as error:
-            return f"{head}, nor can {fallback} ({error.strerror or error}): probes will fail. Set WORKER_STATUS_FILE"
-        return f"{head}: {fallback} is used meanwhile"
+        for fallback in fallback_status_files(self.path):
+            try:
+                _write_in(fallback, status, private=True)
+            except OSError as error:
+                head = f"{head}, nor can {fallback} ({error.strerror or error})"
+            else:
+                return f"{head}: {fallback} is used meanwhile"
+        return f"{head}: probes will fail. Set WORKER_STATUS_FILE"
 
     def _write_beside(self, status: Status, owner: int) -> str:
         head = f"the status file {self.path} is that of another run of this app, process {owner}"

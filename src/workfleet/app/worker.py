@@ -17,6 +17,8 @@ from workfleet.clock import SystemClock
 from workfleet.errors import ConfigError, Problem, UsageError, WorkfleetError
 from workfleet.events import WorkerStopped
 from workfleet.observe.logs.subscriber import LogSubscriber
+from workfleet.observe.logs.writers import without_blocking
+from workfleet.observe.metrics.handed import Handed
 from workfleet.settings.sections import LogSettings, MetricsSettings, SchedulerSettings
 from workfleet.stores.open import MEMORY, open_store
 from workfleet.supervision.board import Board
@@ -27,6 +29,7 @@ from workfleet.supervision.control import (
     FromSupervisor,
     Hello,
     HttpOrder,
+    Kept,
     Lost,
     Measured,
     MetricsOrder,
@@ -54,6 +57,8 @@ from .runtime import Runtime
 from .runtime_options import RuntimeOptions
 from .status import default_status_file
 
+_FLUSH_S = 1.0
+"""How long whoever reads what user code has printed is waited for at the end."""
 _PYTHONS_SWITCH_S, _SWITCH_S = 0.005, 0.0001
 _PYTHONS_THRESHOLDS = ((700, 10, 10), (2_000, 10, 0), (2_000, 10, 10))
 """As an interpreter starts: up to 3.12, from 3.13 on, and from 3.14 on."""
@@ -66,6 +71,7 @@ class Worker:
         self._order, self._logs = order, logs
         self._drain: asyncio.Future[Drain | None] = asyncio.get_running_loop().create_future()
         self._link = WorkerEnd(order.control_fd, self._hear, end_group)
+        self._handed = Handed(asyncio.Queue(), lambda number: self._link.send(Kept(number=number)))
         self._runtime: Runtime | None = None
 
     async def run(self) -> int:
@@ -114,6 +120,7 @@ class Worker:
             config=order.config,
             configure_logs=partial(self._logs.configure, own=own_destinations(composition.modules)),
             tell_metrics=lambda samples: self._link.send(Measured(list(samples))),
+            handed=self._handed,
             extra_services=lambda runtime: [Beats(runtime, self._link.send)],
             on_instruction=lambda instruction: self._link.send(Told(instruction)),
         )
@@ -156,8 +163,7 @@ class Worker:
             if self._runtime is not None and self._runtime.ready:
                 self._runtime.aftermath.recovered(message.run)
         elif isinstance(message, Counted):
-            if self._runtime is not None:
-                self._runtime.registry.absorb(message.rows)
+            self._handed.parcels.put_nowait((message.number, message.rows))
         elif not self._drain.done():
             self._drain.set_result(message)
 
@@ -212,8 +218,8 @@ def main() -> None:
         with StrayForks():
             code = await Worker(order, logs).run()
         logs.close()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            without_blocking(stream.flush, _FLUSH_S)
         # From inside the loop: closing it would wait for threads and tasks that user code has left running.
         os._exit(code)
 

@@ -21,7 +21,7 @@ from ..settings.root import project_root
 from .failures import tell
 from .options import Where, app_argument
 from .run import log_options
-from .supervise import FOLLOWS
+from .supervise import FOLLOWS, tell_running
 from .watching import Watcher, watcher
 
 _USAGE = 2
@@ -113,7 +113,7 @@ class _Dev:
             code = ended.result()
             if self._stopping.is_set() or code in (0, _USAGE, 130):
                 return code
-            tell("workfleet dev: waiting for a change")
+            tell_running("workfleet dev: waiting for a change")
             stop = asyncio.create_task(self._stopping.wait(), name="signal")
             await asyncio.wait({change, stop}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
@@ -123,7 +123,7 @@ class _Dev:
             await asyncio.gather(change, return_exceptions=True)
 
     async def _restart(self, child: asyncio.subprocess.Process, ended: asyncio.Task[int], changed: Path) -> int | None:
-        tell(f"workfleet dev: {changed.name} changed, starting again")
+        tell_running(f"workfleet dev: {changed.name} changed, starting again")
         self._send(child, signal.SIGTERM)
         await asyncio.wait({ended}, timeout=_LET_GO_S)
         if not ended.done():

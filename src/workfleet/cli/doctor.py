@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from ..app.client import Client
-from ..app.fleet_facts import overdue_ms
 from ..app.status import default_status_file, read_status
 from ..errors import StoreUnavailable
 from ..ports.exam import Finding, Level
+from ..schedules.overdue import overdue_ms
 from ..settings.store import shown_store
 from .health import health_findings
 from .options import Where, app_argument, json_option

@@ -13,8 +13,8 @@ from ..model.options import JobOptions
 from .failures import tell
 from .instants import instant_of
 from .new_job import new_job, producer_of, read_payload, tell_if_unknown
-from .options import Where, app_option
-from .output import write
+from .options import Where, app_option, json_option
+from .output import write_done
 from .project import Target, opened
 
 
@@ -26,6 +26,7 @@ from .project import Target, opened
 @click.option("--at", metavar="INSTANT", help="Run it then, such as 2026-12-24T18:00Z.")
 @click.option("--id", "job_id", metavar="ID", help="Its id; a job of that id that exists is left alone.")
 @click.option("--priority", metavar="N", type=int, help="0 first, then lower numbers sooner.")
+@json_option
 @app_option
 def enqueue(
     *,
@@ -37,6 +38,7 @@ def enqueue(
     at: str | None,
     job_id: str | None,
     priority: int | None,
+    as_json: bool,
 ) -> int:
     """Put a job on a queue, and print its id. JSON is the payload; `-` reads it from standard input.
 
@@ -60,7 +62,7 @@ def enqueue(
     target = producer_of(where)
     job = new_job(target, queue, name, value, options)
     ref = run_loop(lambda: _put(target, job))
-    write(ref.id)
+    write_done({"id": ref.id, "queue": queue, "name": name, "created": ref.created}, ref.id, as_json=as_json)
     tell_if_unknown(target, queue, name)
     if not ref.created:
         tell("already there: nothing was added")

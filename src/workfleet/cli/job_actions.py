@@ -146,8 +146,8 @@ def promote() -> Verb:
 
 def _act(where: Where, wish: _Wish) -> int:
     matching = bool(wish.filters) or wish.everything
-    if wish.ids and matching:
-        raise UsageError("say which jobs by their ids, or by filters: not both")
+    if wish.ids and (wish.everything or set(wish.filters) - {"queue"}):
+        raise UsageError("say which jobs by their ids, with --queue where that is needed, or by filters: not both")
     if not wish.ids and not matching:
         raise UsageError("say which jobs: their ids, filters such as --queue NAME, or --all")
     target = target_of(where)
@@ -156,15 +156,16 @@ def _act(where: Where, wish: _Wish) -> int:
 
 def _act_on_ids(target: Target, wish: _Wish) -> int:
     words, ids = _VERBS[wish.verb], tuple(dict.fromkeys(wish.ids))
+    queue = wish.filters.get("queue")
     asks = words.asks_for_ids and not wish.yes
     if wish.dry_run or asks:
-        with_client(target, lambda client: client.jobs.check(wish.verb, *ids))
+        with_client(target, lambda client: client.jobs.check(wish.verb, *ids, queue=queue))
     if wish.dry_run:
         _write_dry(wish, len(ids), list(ids[:_FIRST]))
         return 0
     if asks and not agreed(f"{wish.verb.capitalize()} {count(len(ids), 'job')}?", yes=False):
         return 1
-    acted = with_client(target, lambda client: words.by_ids(client.jobs, *ids))
+    acted = with_client(target, lambda client: words.by_ids(client.jobs, *ids, queue=queue))
     if wish.as_json:
         for one in acted:
             write_json({"id": one.id, "result": one.result, "reason": one.reason or None})

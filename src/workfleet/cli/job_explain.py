@@ -13,7 +13,7 @@ from ..errors import NotFound
 from ..model.jobs import FINISHED, JobRecord, JobState
 from ..queues.waits import Reason
 from .documents import instant
-from .options import Where, app_option, json_option
+from .options import Where, app_option, json_option, queue_option
 from .outbox import in_outbox
 from .output import indented, near, plain, write, write_json
 from .project import target_of, with_client
@@ -24,9 +24,10 @@ _WAITS = ". It waits for"
 
 @click.command("explain")
 @click.argument("job_id", metavar="ID")
+@queue_option
 @json_option
 @app_option
-def explain(*, where: Where, job_id: str, as_json: bool) -> int:
+def explain(*, where: Where, job_id: str, queue: str | None, as_json: bool) -> int:
     """Why a job does not run: its queue is paused, it is delayed or behind others, a limit holds it back, its unique
     key is busy, no worker listens or knows its name. Of one that runs or has finished: where it is, how it ended, and
     whether it waits there for a process pool or its worker is gone.
@@ -38,7 +39,7 @@ def explain(*, where: Where, job_id: str, as_json: bool) -> int:
     """
     target = target_of(where)
     try:
-        job, reasons, now = with_client(target, lambda client: _ask(client, job_id))
+        job, reasons, now = with_client(target, lambda client: _ask(client, job_id, queue))
     except NotFound:
         left = run_loop(lambda: in_outbox(target, job_id))
         if left is None:
@@ -77,9 +78,10 @@ def _tell_outbox(left: str, job_id: str, *, as_json: bool) -> None:
         write(indented(left))
 
 
-async def _ask(client: Client, job_id: str) -> tuple[JobRecord, list[Reason], int]:
+async def _ask(client: Client, job_id: str, queue: str | None) -> tuple[JobRecord, list[Reason], int]:
     store = await client.session.store()
-    return await client.jobs.get(job_id), await client.jobs.explain(job_id), await store.now_ms()
+    job = await client.jobs.get(job_id, queue=queue)
+    return job, await client.jobs.explain(job_id, queue=job.queue), await store.now_ms()
 
 
 def _lines(job: JobRecord, reasons: list[Reason], now_ms: int) -> Iterator[str]:

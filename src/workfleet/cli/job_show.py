@@ -12,16 +12,17 @@ from ..model.jobs import JobRecord
 from .documents import whole_job
 from .failures import tell
 from .job_page import write_job
-from .options import Where, app_option, json_option
+from .options import Where, app_option, json_option, queue_option
 from .output import lines_of, plain, write, write_json
 from .project import Target, opened, target_of, with_client
 
 
 @click.command("show")
 @click.argument("job_id", metavar="ID")
+@queue_option
 @json_option
 @app_option
-def show(*, where: Where, job_id: str, as_json: bool) -> int:
+def show(*, where: Where, job_id: str, queue: str | None, as_json: bool) -> int:
     """A job with its payload, options, attempts and their errors, logs and result; and what it waits for.
 
     \b
@@ -29,7 +30,7 @@ def show(*, where: Where, job_id: str, as_json: bool) -> int:
       workfleet jobs show 01929c1e-8a34-7cf1-b0c2-6a1d34c7f0aa
       workfleet jobs show 01929c1e-8a34-7cf1-b0c2-6a1d34c7f0aa --json | jq .payload
     """
-    job, lines, waits, now = with_client(target_of(where), lambda client: _get(client, job_id))
+    job, lines, waits, now = with_client(target_of(where), lambda client: _get(client, job_id, queue))
     if as_json:
         write_json({**whole_job(job, lines), "waits_for": waits})
     else:
@@ -39,10 +40,11 @@ def show(*, where: Where, job_id: str, as_json: bool) -> int:
 
 @click.command("logs")
 @click.argument("job_id", metavar="ID")
+@queue_option
 @click.option("-f", "--follow", is_flag=True, help="Wait for further lines, until the job has finished.")
 @json_option
 @app_option
-def logs(*, where: Where, job_id: str, follow: bool, as_json: bool) -> int:
+def logs(*, where: Where, job_id: str, queue: str | None, follow: bool, as_json: bool) -> int:
     """What a job's code logged, and wrote with `job.log`, oldest first.
 
     With -f it ends when the job has finished, or at Ctrl-C.
@@ -54,9 +56,9 @@ def logs(*, where: Where, job_id: str, follow: bool, as_json: bool) -> int:
     """
     target = target_of(where)
     if follow:
-        run_loop(lambda: _follow(target, job_id, as_json=as_json))
+        run_loop(lambda: _follow(target, job_id, queue, as_json=as_json))
         return 0
-    lines = with_client(target, lambda client: client.jobs.logs(job_id))
+    lines = with_client(target, lambda client: client.jobs.logs(job_id, queue=queue))
     for line in lines:
         _write_line(line, as_json=as_json)
     if not lines and not as_json:
@@ -71,15 +73,15 @@ def _write_line(line: str, *, as_json: bool) -> None:
         write(lines_of(line))
 
 
-async def _get(client: Client, job_id: str) -> tuple[JobRecord, list[str], list[str], int]:
+async def _get(client: Client, job_id: str, queue: str | None) -> tuple[JobRecord, list[str], list[str], int]:
     store = await client.session.store()
-    job = await client.jobs.get(job_id)
-    waits = [reason.text for reason in await client.jobs.explain(job_id)]
-    return job, await store.jobs.logs(job_id), waits, await store.now_ms()
+    job = await client.jobs.get(job_id, queue=queue)
+    waits = [reason.text for reason in await client.jobs.explain(job_id, queue=job.queue)]
+    return job, await store.jobs.logs(job_id, queue=job.queue), waits, await store.now_ms()
 
 
-async def _follow(target: Target, job_id: str, *, as_json: bool) -> None:
+async def _follow(target: Target, job_id: str, queue: str | None, *, as_json: bool) -> None:
     async with opened(target) as client:
-        async for line in client.jobs.follow_logs(job_id):
+        async for line in client.jobs.follow_logs(job_id, queue=queue):
             _write_line(line, as_json=as_json)
             sys.stdout.flush()  # somebody watches, or a pipe does

@@ -17,7 +17,7 @@ from ..model.fleet import LockGrant
 from .asking import agreed, asking_options
 from .documents import instant
 from .options import CONTEXT, Where, app_option, json_option
-from .output import near, rough, write, write_listing, write_table
+from .output import near, rough, write_done, write_listing, write_table
 from .project import Target, opened, target_of
 
 _TITLES = ("NAME", "HOLDER", ">FENCE", "SINCE", ">REMAINING")
@@ -55,6 +55,9 @@ class _Lock:
             "expires": instant(self.grant.expires_ms),
             "remaining_ms": self.remaining_ms,
         }
+
+    def named(self) -> dict[str, str]:
+        return {"lock": self.name, "key": self.grant.name, "holder": self.holder}
 
     def row(self) -> list[str]:
         since = near(self.since_ms, self.now_ms)
@@ -97,8 +100,9 @@ def ls(*, where: Where, as_json: bool) -> int:
 @locks.command("release")
 @click.argument("name")
 @asking_options
+@json_option
 @app_option
-def release(*, where: Where, name: str, dry_run: bool, yes: bool) -> int:
+def release(*, where: Where, name: str, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Free a lock, whoever holds it: for one whose holder hangs. Its body is cancelled at its next renewal, within a
     third of the TTL; until then two may be at work, unless what the lock protects checks fences.
 
@@ -112,13 +116,16 @@ def release(*, where: Where, name: str, dry_run: bool, yes: bool) -> int:
     target = target_of(where)
     found = run_loop(lambda: _held(target))
     lock = _chosen(found, name)
+    document = {"action": "release", "dry_run": dry_run, **lock.named()}
     if dry_run:
-        write(f"{lock.name}, held by {lock.holder}, would be released")
+        said = f"{lock.name}, held by {lock.holder}, would be released"
+        write_done({**document, "done": False}, said, as_json=as_json)
         return 0
     if not agreed(f"Release {lock.name}, held by {lock.holder}?", yes=yes):
         return 1
     released = run_loop(lambda: _take_away(target, lock.grant))
-    write(f"{lock.name} is released" if released else f"{lock.holder} does not hold {lock.name} any more")
+    said = f"{lock.name} is released" if released else f"{lock.holder} does not hold {lock.name} any more"
+    write_done({**document, "done": released}, said, as_json=as_json)
     return 0
 
 

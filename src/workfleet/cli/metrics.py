@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 from msgspec import structs
@@ -20,7 +20,7 @@ from ..clock import SystemClock
 from ..errors import NotFound, StoreUnavailable, UsageError
 from ..model.durations import duration_ms
 from ..observe.metrics.exposition import exposition
-from ..observe.metrics.model import MetricQuery, StoredSample, StoredSeries
+from ..observe.metrics.model import Merge, MetricQuery, StoredSample, StoredSeries
 from ..observe.metrics.sqlite import SqliteMetricStore
 from ..observe.metrics.store import MetricStore
 from ..settings.names import nearest
@@ -95,6 +95,11 @@ def ls(*, where: Where, as_json: bool) -> int:
 @click.option("--step", metavar="DURATION", help="Time between points; about sixty of them unless given.")
 @click.option("--by", metavar="LABEL", multiple=True, help="Merge series that agree in this label; repeatable.")
 @click.option("--total", is_flag=True, help="Merge all series.")
+@click.option(
+    "--merge",
+    type=click.Choice(get_args(Merge)),
+    help="What merged gauges are together.  [default: sum; of ages and instants max or min]",
+)
 @click.option("--quantile", metavar="SHARE", type=float, help="Of a histogram only, such as 0.99.  [default: 0.95]")
 @json_option
 @app_option
@@ -108,6 +113,7 @@ def query(
     step: str | None,
     by: tuple[str, ...],
     total: bool,
+    merge: Merge | None,
     quantile: float | None,
     as_json: bool,
 ) -> int:
@@ -118,8 +124,11 @@ def query(
     Examples:
       workfleet metrics query workfleet_jobs_total --by outcome --since 1d --step 1h
       workfleet metrics query workfleet_job_wait_seconds -l queue=mail --quantile 0.99
+      workfleet metrics query workfleet_process_resident_memory_bytes --by host --merge max
       workfleet metrics query workfleet_queue_jobs -l state=waiting --since 2027-01-31T00:00Z --json
     """
+    if merge is not None and not total and not by:
+        raise UsageError("--merge is about what --by or --total merges: give one of them, too")
     from_when, to_when = age_of("--since", since), None if until is None else instant_of("--until", until)
     wanted = dict(_pair(label) for label in labels)
     target = target_of(where)
@@ -135,6 +144,8 @@ def query(
             raise UsageError(
                 f"--quantile is about histograms, and {name} is a {', '.join(sorted(kinds))}: leave it out"
             )
+        if merge is not None and "gauge" not in kinds:
+            raise UsageError(f"--merge is about gauges, and {name} is a {', '.join(sorted(kinds))}: leave it out")
         for label in (*wanted, *by):
             if label not in there:
                 raise NotFound(_no_label(name, label, there))
@@ -147,7 +158,14 @@ def query(
         step_ms = nice_step(to_ms - from_ms) if step is None else _span_ms("--step", step)
         asked = 0.95 if quantile is None else quantile
         question = MetricQuery(
-            name=name, labels=wanted, from_ms=from_ms, to_ms=to_ms, step_ms=step_ms, by=merged, quantile=asked
+            name=name,
+            labels=wanted,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            step_ms=step_ms,
+            by=merged,
+            merge=merge,
+            quantile=asked,
         )
         return Shown(await seen.store.query(question), from_ms, to_ms, step_ms, asked, seen.host)
 
@@ -177,7 +195,11 @@ def query(
     help="Prometheus' text format, or one JSON document a series.",
 )
 @click.option(
-    "--since", metavar="AGE", default="1h", show_default=True, help="Leave out gauges that were not set for so long."
+    "--since",
+    metavar="AGE",
+    default="1h",
+    show_default=True,
+    help="Leave out gauges that were not written for so long; unchanged ones are written every 4 minutes.",
 )
 @app_option
 def export(*, where: Where, form: str, since: str) -> int:

@@ -9,6 +9,7 @@ import socket
 from ..app.metrics import MetricsPlace
 from ..app.policies import milliseconds
 from ..errors import StoreUnavailable
+from ..observe.metrics.model import UNCHANGED_MS
 from ..settings.sections import MetricsSettings
 from ..settings.store import store_scheme
 from .failures import tell
@@ -39,12 +40,14 @@ async def tell_if_old(
 
 
 def _most_ms(settings: MetricsSettings) -> int | None:
-    """How old the newest row may be: two intervals. None: nothing is measured."""
+    """How old the newest row may be: two intervals. None: nothing is measured. Of processes and machines their
+    processor time is written every time; what the store says are gauges alone, which may stay what they are."""
     wanted = settings.collection
     if not wanted.enabled:
         return None
-    measured = wanted.interval if wanted.process or wanted.system else wanted.store_interval
-    return 2 * max(milliseconds(settings.flush_interval), milliseconds(measured))
+    always = wanted.process or wanted.system
+    measured = wanted.interval if always else wanted.store_interval
+    return 2 * max(milliseconds(settings.flush_interval), milliseconds(measured)) + (0 if always else UNCHANGED_MS)
 
 
 async def _living(target: Target, age_ms: int, *, host: str | None) -> int:

@@ -49,6 +49,11 @@ def debug_option(command: F) -> F:
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
 
 
+queue_option = click.option(
+    "--queue", metavar="NAME", help="The queue of the job: where BullMQ made the ids, several queues have the same."
+)
+
+
 def app_argument(command: Command) -> Command:
     """`[APP]` or `--app APP`, and the options that go with it; the command gets `where`."""
     located = _with_where(command)

@@ -44,6 +44,14 @@ def write_json(document: object) -> None:
     print(json.dumps(document, separators=(",", ":"), allow_nan=False))
 
 
+def write_done(document: object, said: str, *, as_json: bool) -> None:
+    """What a command has done, or would do: a document where programs read it, else a line for people."""
+    if as_json:
+        write_json(document)
+    else:
+        write(said)
+
+
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows under titles; a title that begins with `>` is of a column of numbers.
 

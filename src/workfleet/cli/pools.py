@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -15,7 +15,7 @@ from ..model.fleet import ChildReport, PoolOrder, PoolReport, PoolVerb
 from .asking import agreed, asking_options
 from .documents import pool_document
 from .options import CONTEXT, Command, Where, app_option, json_option
-from .output import count, mega, rough, write, write_listing, write_table
+from .output import count, mega, rough, write, write_json, write_listing, write_table
 from .project import Target, target_of, with_client
 from .worker_state import WorkerLife, lives_of
 
@@ -36,6 +36,16 @@ class _Place:
     @property
     def started(self) -> bool:
         return self.pool.state != "new"
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What workers are told about a pool, and how it is said: "3 workers …"."""
+
+    verb: PoolVerb
+    pool: str
+    size: int | None
+    said: str
 
 
 @click.group("pools", context_settings=CONTEXT)
@@ -84,13 +94,13 @@ def ls(*, where: Where, pool: str | None, worker: str | None, as_json: bool) -> 
 
 def _options(command: Command) -> Command:
     worker = click.option("--worker", metavar="ID", help="Only at this worker. (at all of them)")
-    return click.argument("pool")(worker(asking_options(app_option(command))))
+    return click.argument("pool")(worker(asking_options(json_option(app_option(command)))))
 
 
 @pools.command("scale")
 @_options
 @click.argument("size", type=click.IntRange(1, 1024))
-def scale(*, where: Where, pool: str, size: int, worker: str | None, dry_run: bool, yes: bool) -> int:
+def scale(*, where: Where, pool: str, size: int, worker: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Give a pool SIZE children at each worker, until the worker is started anew. Children that go end their calls
     first. A pool that has failed tries anew.
 
@@ -107,20 +117,20 @@ def scale(*, where: Where, pool: str, size: int, worker: str | None, dry_run: bo
         least, most = place.pool.min_size, place.pool.max_size
         if least is not None and most is not None and not least <= size <= most:
             raise UsageError(f"pool {pool} scales itself between {least} and {most}: it cannot have {size} children")
-    told = f"told to have {count(size, 'child', 'children')} in pool {pool}"
+    order = _Order("scale", pool, size, f"told to have {count(size, 'child', 'children')} in pool {pool}")
     if dry_run:
-        return _would(there, told)
+        return _would(there, order, as_json=as_json)
     fewer = [place for place in there if size < place.pool.size]
     sizes = ", ".join(sorted({str(place.pool.size) for place in fewer}))
     question = f"Scale pool {pool} from {sizes} to {size} at {count(len(fewer), 'worker')}?"
     if fewer and not agreed(question, yes=yes):
         return 1
-    return _tell(target, there, told, "scale", size)
+    return _tell(target, there, order, as_json=as_json)
 
 
 @pools.command("recycle")
 @_options
-def recycle(*, where: Where, pool: str, worker: str | None, dry_run: bool, yes: bool) -> int:
+def recycle(*, where: Where, pool: str, worker: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Replace the children of a pool by new ones, each after its calls.
 
     \b
@@ -130,17 +140,16 @@ def recycle(*, where: Where, pool: str, worker: str | None, dry_run: bool, yes: 
     """
     target = target_of(where)
     there = [place for place in _those(with_client(target, _places), pool, worker) if place.pool.children]
-    told = f"told to replace the children of pool {pool}"
+    order = _Order("recycle", pool, None, f"told to replace the children of pool {pool}")
     if not there:
-        write(f"pool {pool} has no children")
-        return 0
+        return _say(order, {}, f"pool {pool} has no children", dry_run=dry_run, as_json=as_json)
     if dry_run:
-        return _would(there, told)
+        return _would(there, order, as_json=as_json)
     children = sum(len(place.pool.children) + place.pool.unlisted for place in there)
     question = f"Replace {count(children, 'child', 'children')} of pool {pool} at {count(len(there), 'worker')}?"
     if not agreed(question, yes=yes):
         return 1
-    return _tell(target, there, told, "recycle", None)
+    return _tell(target, there, order, as_json=as_json)
 
 
 def _those(found: Sequence[_Place], pool: str | None, worker: str | None) -> list[_Place]:
@@ -156,26 +165,38 @@ def _those(found: Sequence[_Place], pool: str | None, worker: str | None) -> lis
     return there
 
 
-def _would(there: Sequence[_Place], told: str) -> int:
-    ids = ", ".join(place.worker.record.id for place in there)
-    write(f"{count(len(there), 'worker')} would be {told}: {ids}")
-    return 0
+def _would(there: Sequence[_Place], order: _Order, *, as_json: bool) -> int:
+    ids = [place.worker.record.id for place in there]
+    said = f"{count(len(ids), 'worker')} would be {order.said}: {', '.join(ids)}"
+    return _say(order, dict.fromkeys(ids, False), said, dry_run=True, as_json=as_json)
 
 
-def _tell(target: Target, there: Sequence[_Place], told: str, verb: PoolVerb, size: int | None) -> int:
+def _tell(target: Target, there: Sequence[_Place], order: _Order, *, as_json: bool) -> int:
     now = SystemClock().now_ms()
-    orders = [
-        (place.worker.record.id, PoolOrder(id=new_id(now), pool=place.pool.name, verb=verb, size=size))
-        for place in there
-    ]
 
-    async def send(client: Client) -> int:
+    async def send(client: Client) -> dict[str, bool]:
         store = await client.session.store()
-        return sum([await store.fleet.order(worker, order) for worker, order in orders])
+        return {
+            (worker := place.worker.record.id): await store.fleet.order(
+                worker, PoolOrder(id=new_id(now), pool=order.pool, verb=order.verb, size=order.size)
+            )
+            for place in there
+        }
 
     done = with_client(target, send)
-    write(f"{count(done, 'worker')} {told}")
-    return 0 if done == len(there) else 1
+    _say(order, done, f"{count(sum(done.values()), 'worker')} {order.said}", dry_run=False, as_json=as_json)
+    return 0 if all(done.values()) else 1
+
+
+def _say(order: _Order, done: Mapping[str, bool], said: str, *, dry_run: bool, as_json: bool) -> int:
+    """A document for each worker, with whether the store knew it still, or a line for all."""
+    if not as_json:
+        write(said)
+        return 0
+    for worker, heard in done.items():
+        told = {"pool": order.pool, "worker": worker, "size": order.size, "done": heard}
+        write_json({"action": order.verb, "dry_run": dry_run, **told})
+    return 0
 
 
 async def _places(client: Client) -> list[_Place]:

@@ -18,6 +18,7 @@ from workfleet.supervision.seen import boot
 OK, FAILED, USAGE = 0, 1, 2
 MARKS = ("workfleet.yaml", "workfleet.yml", "pyproject.toml", ".git")
 SUFFIX = ".status.json"
+MEMORY_FOLDER = "/dev/shm"
 _KIND, _FILE = 0o170000, 0o100000
 """S_IFMT and S_IFREG, without importing `stat`."""
 
@@ -113,19 +114,19 @@ def parse(arguments: list[str]) -> Options:
 def find(options: Options) -> list[str]:
     """Where the status file may be, the wanted place first. Raises `Misuse` when several apps could be meant."""
     if options.status_file:
-        return _with_fallback(os.path.abspath(options.status_file))
+        return _with_fallbacks(os.path.abspath(options.status_file))
     try:
         folder = os.path.join(project_root(os.getcwd()), ".workfleet")
     except FileNotFoundError:
         raise Misuse("the current folder does not exist any more. Say which file with --status-file") from None
     if options.app:
         kept = "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in options.app)
-        return _with_fallback(os.path.join(folder, kept + SUFFIX))
+        return _with_fallbacks(os.path.join(folder, kept + SUFFIX))
     names = sorted({*_status_files(folder), *_fallbacks_of(folder)})
     if len(names) > 1:
         apps = ", ".join(name.removesuffix(SUFFIX) for name in names)
         raise Misuse(f"several apps have a status file in {folder}: {apps}. Say which with --app")
-    return _with_fallback(os.path.join(folder, names[0])) if names else [os.path.join(folder, "<app>" + SUFFIX)]
+    return _with_fallbacks(os.path.join(folder, names[0])) if names else [os.path.join(folder, "<app>" + SUFFIX)]
 
 
 def read(places: list[str]) -> tuple[str, dict[str, object] | None, str]:
@@ -269,30 +270,32 @@ def _seconds(ms: object) -> str:
     return f"{ms / 1000:.1f} s" if isinstance(ms, int) else "?"
 
 
-def _with_fallback(path: str) -> list[str]:
-    return [path, *_own(os.path.join(_fallback_folder(), _fallback_name(path)))]
+def _with_fallbacks(path: str) -> list[str]:
+    name = _fallback_name(path)
+    return [path, *(os.path.join(folder, name) for folder in _fallback_folders())]
 
 
 def _fallbacks_of(folder: str) -> list[str]:
-    """Names of this project's status files in the fallback folder, as they would be in `folder`."""
+    """Names of this project's status files in the fallback folders, as they would be in `folder`."""
     found = []
-    for name in _status_files(_fallback_folder()):
+    for name in [name for each in _fallback_folders() for name in _status_files(each)]:
         _, _, plain = name.partition("-")
         if name == _fallback_name(os.path.join(folder, plain)):
             found.append(plain)
     return found
 
 
-def _own(path: str) -> list[str]:
-    """The path unless its folder is somebody else's: everybody may write to the temporary folder."""
+def _fallback_folders() -> list[str]:
+    folders = [os.environ.get("TMPDIR") or "/tmp", MEMORY_FOLDER]
+    return list(filter(_is_own, [os.path.join(folder, f"workfleet-{os.getuid()}") for folder in folders]))
+
+
+def _is_own(folder: str) -> bool:
+    """Whether a folder is there and nobody else's: everybody may write to those that they are in."""
     try:
-        return [path] if os.lstat(os.path.dirname(path)).st_uid == os.getuid() else []
+        return os.lstat(folder).st_uid == os.getuid()
     except OSError:
-        return []
-
-
-def _fallback_folder() -> str:
-    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"workfleet-{os.getuid()}")
+        return False
 
 
 def _fallback_name(path: str) -> str:

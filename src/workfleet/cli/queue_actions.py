@@ -9,8 +9,8 @@ from ..model.jobs import JobCounts, JobState
 from ..queues.queues import PURGED
 from .asking import agreed, asking_options
 from .failures import tell
-from .options import Where, app_option
-from .output import count, write
+from .options import Where, app_option, json_option
+from .output import count, write_done
 from .project import target_of, with_client
 
 _STATES = click.Choice([state.value for state in JobState if state is not JobState.ACTIVE])
@@ -18,8 +18,9 @@ _STATES = click.Choice([state.value for state in JobState if state is not JobSta
 
 @click.command("pause")
 @click.argument("queue")
+@json_option
 @app_option
-def pause(*, where: Where, queue: str) -> int:
+def pause(*, where: Where, queue: str, as_json: bool) -> int:
     """Start no more jobs of a queue, in the whole fleet, until `resume`. What runs goes on, and jobs can be enqueued.
 
     \b
@@ -27,7 +28,8 @@ def pause(*, where: Where, queue: str) -> int:
       workfleet queues pause emails
     """
     changed, known = with_client(target_of(where), lambda client: _pause(client, queue))
-    write(f"{queue} is paused" if changed else f"{queue} was paused already")
+    said = f"{queue} is paused" if changed else f"{queue} was paused already"
+    write_done({"action": "pause", "queue": queue, "changed": changed}, said, as_json=as_json)
     if not known:
         tell(f"{queue} has had no job yet: is the name right?")
     return 0
@@ -35,8 +37,9 @@ def pause(*, where: Where, queue: str) -> int:
 
 @click.command("resume")
 @click.argument("queue")
+@json_option
 @app_option
-def resume(*, where: Where, queue: str) -> int:
+def resume(*, where: Where, queue: str, as_json: bool) -> int:
     """Start jobs of a paused queue again, at once.
 
     \b
@@ -44,7 +47,8 @@ def resume(*, where: Where, queue: str) -> int:
       workfleet queues resume emails
     """
     changed = with_client(target_of(where), lambda client: client.queues.resume(queue))
-    write(f"{queue} is on again" if changed else f"{queue} was not paused")
+    said = f"{queue} is on again" if changed else f"{queue} was not paused"
+    write_done({"action": "resume", "queue": queue, "changed": changed}, said, as_json=as_json)
     return 0
 
 
@@ -52,8 +56,9 @@ def resume(*, where: Where, queue: str) -> int:
 @click.argument("queue")
 @click.option("--state", "states", multiple=True, type=_STATES, help="Only these. (waiting, delayed, prioritized)")
 @asking_options
+@json_option
 @app_option
-def purge(*, where: Where, queue: str, states: tuple[str, ...], dry_run: bool, yes: bool) -> int:
+def purge(*, where: Where, queue: str, states: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool) -> int:
     """Delete jobs of a queue: those that have not begun, or those in the states that are given. It cannot be undone.
 
     \b
@@ -65,13 +70,14 @@ def purge(*, where: Where, queue: str, states: tuple[str, ...], dry_run: bool, y
     info = with_client(target, lambda client: client.queues.get(queue))
     matched = sum(_in_state(info.counts, state) for state in wanted)
     what = f"{count(matched, 'job')} of {queue} ({', '.join(wanted)})"
+    document = {"action": "purge", "dry_run": dry_run, "queue": queue, "states": [state.value for state in wanted]}
     if dry_run:
-        write(f"{what} would be deleted")
+        write_done({**document, "matched": matched}, f"{what} would be deleted", as_json=as_json)
         return 0
     if matched and not agreed(f"Delete {what}?", yes=yes):
         return 1
     deleted = with_client(target, lambda client: client.queues.purge(queue, states=wanted)) if matched else 0
-    write(f"{count(deleted, 'job')} deleted")
+    write_done({**document, "done": deleted}, f"{count(deleted, 'job')} deleted", as_json=as_json)
     return 0
 
 

@@ -12,7 +12,7 @@ from ..model.schedules import ScheduleRecord
 from .asking import agreed, asking_options
 from .failures import tell
 from .options import Where, app_option, json_option
-from .output import plain, write, write_json
+from .output import plain, write, write_done, write_json
 from .project import target_of, with_client
 from .schedule_records import the_schedules
 
@@ -43,8 +43,9 @@ def run(*, where: Where, name: str, as_json: bool) -> int:
 
 @click.command("pause")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@json_option
 @app_option
-def pause(*, where: Where, names: tuple[str, ...]) -> int:
+def pause(*, where: Where, names: tuple[str, ...], as_json: bool) -> int:
     """Fire schedules no more, in the whole fleet, until `resume`. A run under way goes on, and `run` still works.
 
     \b
@@ -54,14 +55,17 @@ def pause(*, where: Where, names: tuple[str, ...]) -> int:
     """
     paused = with_client(target_of(where), lambda client: _pause(client, names))
     for record in paused:
-        write(f"{plain(record.name)} {'was paused already' if record.paused else 'is paused'}")
+        said = f"{plain(record.name)} {'was paused already' if record.paused else 'is paused'}"
+        document = {"action": "pause", "schedule": record.name, "changed": not record.paused}
+        write_done(document, said, as_json=as_json)
     return 0
 
 
 @click.command("resume")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@json_option
 @app_option
-def resume(*, where: Where, names: tuple[str, ...]) -> int:
+def resume(*, where: Where, names: tuple[str, ...], as_json: bool) -> int:
     """Fire paused schedules again. Slots that passed meanwhile are missed ones: the schedule's policy says what becomes
     of them.
 
@@ -71,15 +75,18 @@ def resume(*, where: Where, names: tuple[str, ...]) -> int:
     """
     resumed = with_client(target_of(where), lambda client: _resume(client, names))
     for record in resumed:
-        write(f"{plain(record.name)} {'is on again' if record.paused else 'was not paused'}")
+        said = f"{plain(record.name)} {'is on again' if record.paused else 'was not paused'}"
+        document = {"action": "resume", "schedule": record.name, "changed": record.paused}
+        write_done(document, said, as_json=as_json)
     return 0
 
 
 @click.command("remove")
 @click.argument("name")
 @asking_options
+@json_option
 @app_option
-def remove(*, where: Where, name: str, dry_run: bool, yes: bool) -> int:
+def remove(*, where: Where, name: str, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Delete a schedule that was added at run time, or an orphaned one that no code defines any more. Its queued jobs
     stay. One that code defines is removed there, or paused here.
 
@@ -91,13 +98,15 @@ def remove(*, where: Where, name: str, dry_run: bool, yes: bool) -> int:
     (record,) = with_client(target, lambda client: the_schedules(client, [name]))
     if record.from_code and not record.orphaned:
         raise UsageError(f"the schedule {name!r} is defined in code: remove it there, or it would be back")
+    document = {"action": "remove", "dry_run": dry_run, "schedule": name}
     if dry_run:
-        write(f"{plain(name)} would be removed")
+        write_done({**document, "done": False}, f"{plain(name)} would be removed", as_json=as_json)
         return 0
     if not agreed(f"Remove the schedule {plain(name)}?", yes=yes):
         return 1
     removed = with_client(target, lambda client: client.schedules.remove(name))
-    write(f"{plain(name)} is removed" if removed else f"{plain(name)} was removed meanwhile")
+    said = f"{plain(name)} is removed" if removed else f"{plain(name)} was removed meanwhile"
+    write_done({**document, "done": removed}, said, as_json=as_json)
     return 0
 
 

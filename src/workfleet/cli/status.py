@@ -14,9 +14,8 @@ from ..app.status import Status, WorkerStatus, default_status_file, is_of_this_b
 from ..clock import SystemClock
 from ..errors import StoreUnavailable
 from ..model.fleet import PoolReport, ProcessIdentity
-from ..model.schedules import ScheduleRecord
 from ..queues.queues import QueueInfo
-from ..schedules.due import fire_time_ms, is_live
+from ..schedules.overdue import overdue_ms
 from ..settings.store import shown_store
 from ..supervision.identity import is_alive
 from .documents import instant, queue_document
@@ -133,18 +132,8 @@ async def _work(target: Target) -> _Work:
             now, records = await store.now_ms(), await store.schedules.all()
     except StoreUnavailable as error:
         return _Work(store_error=str(error))
-    late = {record.name: now - at for record in records if (at := _fires_at(record)) is not None}
-    overdue = {name: ms for name, ms in late.items() if ms > _LATE_MS}
+    overdue = {record.name: ms for record in records if (ms := overdue_ms(record, now)) > _LATE_MS}
     return _Work(queues, len(records), overdue)
-
-
-def _fires_at(record: ScheduleRecord) -> int | None:
-    if not is_live(record):
-        return None
-    try:
-        return fire_time_ms(record)
-    except ValueError:  # a timing that this version cannot read, stored by a newer one
-        return None
 
 
 def _write(target: Target, fleet: _Fleet, work: _Work) -> None:

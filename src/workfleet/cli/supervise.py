@@ -14,6 +14,7 @@ from ..bus import Bus
 from ..clock import SystemClock
 from ..errors import WorkfleetError
 from ..observe.logs.subscriber import LogSubscriber
+from ..observe.logs.writers import on_standard_error
 from ..ports.clock import Clock
 from ..ports.stores import Store
 from ..stores.open import open_store
@@ -25,6 +26,7 @@ FOLLOWS = "WORKFLEET_FOLLOWS"
 """The process (`workfleet dev`) with which this one ends: its pid."""
 
 _LOOK_S = 0.5
+_PATIENCE_S = 1.0
 
 
 @dataclass
@@ -52,7 +54,7 @@ async def supervise(options: SupervisorOptions, on_hello: Callable[[Hello], None
         clock=clock,
         publish=bus.publish,
         on_summary=summaries.append,
-        say=lambda message: tell(f"Error: {without_traceback(message)}"),
+        say=lambda message: tell_running(f"Error: {without_traceback(message)}"),
         on_hello=on_hello,
     )
     leader = os.environ.pop(FOLLOWS, None)
@@ -72,6 +74,11 @@ async def supervise(options: SupervisorOptions, on_hello: Callable[[Hello], None
     failed = await _failed(seen, started_ms, clock) if summary.failed or summary.crashes else []
     write_summary(summary, failed, clock.monotonic() - started)
     return 1 if options.fail_on_failed and failed and code == 0 else code
+
+
+def tell_running(text: str) -> None:
+    """Write to standard error, and go on although nobody reads it."""
+    on_standard_error(text, _PATIENCE_S)
 
 
 async def _failed(seen: _Seen, started_ms: int, clock: Clock) -> list[tuple[str, str]]:

@@ -111,6 +111,10 @@ class JobRecovered(Event, frozen=True, kw_only=True):
     slot_ms: int | None = None
     housekeeping: bool = False
 
+    def severity(self) -> Level:
+        # A cancellation is a decision, not a failure.
+        return "error" if self.state == "failed" and self.outcome != "cancelled" else "warning"
+
 
 class BackoffFailed(Event, frozen=True, kw_only=True):
     """The application's own backoff gave no wait: the default one is taken."""
@@ -142,3 +146,16 @@ class JobLogged(Event, frozen=True, kw_only=True):
     name: str
     queue: str
     line: str
+
+
+class JobLinesLost(Event, frozen=True, kw_only=True):
+    """Lines that a run has said and that its job does not keep. Where the hole is, a line of the job says so, too."""
+
+    wire_name: ClassVar[str] = "job.lines_lost"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "{name}: {lines} of its log lines were lost: {why}"
+    id: str
+    name: str
+    queue: str
+    lines: int
+    why: str

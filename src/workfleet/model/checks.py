@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from .durations import duration_ms
@@ -23,6 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_INSTANT_MS = 253_402_300_799_999  # 9999-12-31, the last day that datetime knows
 _MOST_ATTEMPTS = 1_000_000
 _LONGEST_SHOWN = 60
+_LARGEST_LABELS = 64 * 1024
 _CLASS_NAME = re.compile(r"[^\W\d]\w*(\.(<locals>|[^\W\d]\w*))*")
 _CONTROL = tuple(f"workfleet.errors.{name}" for name in ("Retry", "Snooze", "Cancel", "Fail"))
 _DEFAULT_UNIQUE = UniqueRule()
@@ -95,8 +97,6 @@ def instant_ms(at: object, name: str = "at") -> int:
     """An aware datetime in milliseconds. Raises ValueError for a naive one, whose instant nobody knows."""
     if not isinstance(at, datetime):
         raise ValueError(f"{name}={at!r}: it is a datetime with a time zone, such as datetime.now(UTC)")
-    if not isinstance(at, datetime):
-        raise ValueError(f"{name}={at!r}: it is a datetime with a time zone, such as datetime.now(UTC)")
     if at.tzinfo is None:
         raise ValueError(f"{name}={at.isoformat()}: give it a time zone, such as datetime.now(UTC)")
     return min((at - _EPOCH) // timedelta(milliseconds=1), _LAST_INSTANT_MS)
@@ -164,6 +164,16 @@ def texts_by_name(name: str, values: object) -> dict[str, str]:
     if not isinstance(values, Mapping):
         raise ValueError(f"{name}={values!r}: it is texts by name")
     return {_plain(name, key): _plain(name, value) for key, value in values.items()}
+
+
+def labels_fit(tags: Sequence[str], metadata: Mapping[str, str]) -> None:
+    """They go with every claim and into every listing, which a payload's limit does not know. Raises ValueError."""
+    size = len(msgspec.json.encode((tags, metadata)))
+    if size > _LARGEST_LABELS:
+        advice = "what is larger belongs into the payload"
+        raise ValueError(
+            f"tags and metadata have {size:,} bytes of JSON, together at most {_LARGEST_LABELS:,}: {advice}"
+        )
 
 
 def _plain(name: str, value: object) -> str:

@@ -110,10 +110,13 @@ class Keep(Struct, frozen=True, omit_defaults=True):
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """The permission to run, renew and settle a job. Tokens are unique per claim call, compared only for equality."""
+    """The permission to run, renew and settle a job. Tokens are unique per claim call, compared only for equality.
+
+    It names the queue because BullMQ counts the ids of each queue: one call may hand out two jobs of one id."""
 
     job_id: str
     token: str
+    queue: str
 
 
 class JobRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -183,7 +186,7 @@ class JobRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
         """The claim under which this record was handed out. Only an active record has one."""
         if self.token is None:
             raise ValueError(f"job {self.id} is {self.state.value}: nobody holds a claim on it")
-        return Claim(self.id, self.token)
+        return Claim(self.id, self.token, self.queue)
 
 
 class Enqueued(Struct, frozen=True, gc=False):

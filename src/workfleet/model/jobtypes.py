@@ -66,7 +66,8 @@ class Job(Struct, Generic[P], frozen=True, eq=False, weakref=True):
         return None if self.slot_ms is None else _instant(self.slot_ms)
 
     def log(self, line: str) -> None:
-        """Keep a line with the job, and write it to the worker's log."""
+        """Keep a line with the job, and write it to the worker's log, both with secrets hidden. A store that is slow or
+        down does not stop the run: what is lost then is told, in the job's lines and as `job.lines_lost`."""
         self._port.log(line)
 
     def progress(self, value: object) -> Awaitable[None]:

@@ -173,9 +173,9 @@ def decide(ended: Ended, job: JobRecord, policy: RunPolicy, *, now_ms: int, draw
             return outcome(JobState.FAILED, "crashed")
         return outcome(ready, "crashed")
     if ended.kind == "unknown_job":
-        deferrals += 1
         if deferrals >= policy.max_deferrals:
             return outcome(JobState.FAILED, "unknown_job")
+        deferrals += 1
         return outcome(JobState.DELAYED, "unknown_job", delay_ms=DEFER_MS)
     return _after_failed_attempt(ended, policy, outcome(JobState.FAILED, _code(ended), made=made + 1), draw)
 

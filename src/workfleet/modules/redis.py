@@ -35,7 +35,7 @@ class RedisClients:
 
     def __init__(self, endpoints: Mapping[str, RedisEndpoint]) -> None:
         addresses = {name: _address(name, endpoint) for name, endpoint in endpoints.items()}
-        self._shown = {name: address.shown for name, address in addresses.items()}
+        self._addresses = addresses
         self._clients = {name: make_client(address) for name, address in addresses.items()}
         self.expected: tuple[str, ...] = tuple(self._clients)
         """The names of those whose servers must answer."""
@@ -51,7 +51,7 @@ class RedisClients:
         """Ask every server for a sign of life, but that of one client. Raises `StoreUnavailable`."""
         self.expected = tuple(name for name in self._clients if name != but)
         for name in self.expected:
-            await check_client(self._clients[name], self._shown[name])
+            await check_client(self._clients[name], self._addresses[name])
 
     async def close(self) -> None:
         """Close every connection. One that cannot be closed in order does not keep the others open."""

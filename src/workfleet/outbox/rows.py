@@ -81,13 +81,21 @@ def read(row: Row, default_queue: str) -> JobRecord:
         stored = msgspec.json.decode(row.job, type=_Stored)
         record = stored.record
         record.payload = bytes(stored.payload)
-        record.queue = queue_name(default_queue if row.queue is None else row.queue.decode())
+        _place(record, queue_name(default_queue if row.queue is None else row.queue.decode()))
         if record.id != row.id.decode():
             raise ValueError(f"the column id and the record's id differ: {record.id!r}")
         _check(record)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}"[:_LONGEST_REASON]) from None
     return record
+
+
+def _place(record: JobRecord, queue: str) -> None:
+    """Give it its queue. Its unique key begins with one, too: whoever wrote it does not know the workers' default."""
+    written_for = f"{record.queue}/"
+    if record.unique_key is not None and record.unique_key.startswith(written_for):
+        record.unique_key = f"{queue}/{record.unique_key.removeprefix(written_for)}"
+    record.queue = queue
 
 
 def _check(record: JobRecord) -> None:

@@ -6,6 +6,7 @@ TypedDict, datetime, Decimal, UUID, bytes, set, enum, collections of them) or a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from workfleet.errors import PayloadRejected
 from workfleet.model.queue import DEFAULT_PAYLOAD, LARGEST_PAYLOAD
 
 from .foreign import foreign_type
-from .strict import check_json
+from .strict import check_json, check_numbers, has_no_number
 
 DEFAULT_LIMIT = DEFAULT_PAYLOAD
 _RAISE = ', or raise max_payload of its queue, up to "64MiB"'
@@ -54,7 +55,7 @@ class Codec:
 
 def _pair(hint: Any, what: str) -> tuple[Callable[[object], bytes], Callable[[bytes], Any]]:
     if isinstance(hint, type) and hasattr(hint, "model_validate_json"):
-        return lambda value: _dump_model(hint, value), hint.model_validate_json
+        return lambda value: _dump_model(_model(hint, value), what), hint.model_validate_json
     try:
         decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint)
         foreign = foreign_type(msgspec.inspect.type_info(hint))
@@ -77,9 +78,17 @@ def _pair(hint: Any, what: str) -> tuple[Callable[[object], bytes], Callable[[by
     return encode, decoder.decode
 
 
-def _dump_model(hint: Any, value: object) -> bytes:
-    model = value if isinstance(value, hint) else hint.model_validate(value)
+def _model(hint: Any, value: object) -> Any:
+    return value if isinstance(value, hint) else hint.model_validate(value)
+
+
+def _dump_model(model: Any, what: str) -> bytes:
     text: str = model.model_dump_json()
+    # pydantic writes a number that is none as null, or as its configuration says: only then is it looked for.
+    if "null" in text or "NaN" in text or "Infinity" in text:
+        plain = model.model_dump(warnings=False)
+        if has_no_number(plain):
+            check_numbers(plain, json.loads(text), what)
     return text.encode()
 
 
@@ -97,7 +106,7 @@ def _rejected(what: str, error: Exception) -> PayloadRejected:
 def encode_result(value: object, what: str, *, limit: int = DEFAULT_LIMIT) -> bytes:
     """A handler's return value as JSON. Raises `PayloadRejected` that names the type which cannot be stored."""
     if hasattr(value, "model_dump_json"):
-        return _limited(value.model_dump_json().encode(), what, limit)
+        return _limited(_dump_model(value, what), what, limit)
     try:
         plain = msgspec.to_builtins(value, str_keys=False)
         check_json(plain, what)

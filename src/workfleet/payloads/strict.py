@@ -17,6 +17,32 @@ def check_json(value: object, what: str) -> None:
         _check(value, what, "$", 0)
 
 
+def has_no_number(value: object) -> bool:
+    """Whether a NaN or an infinity is somewhere in it."""
+    kind = type(value)
+    if kind is str or kind is int or value is None or kind is bool:
+        return False
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(has_no_number, value.values()))
+    return isinstance(value, list | tuple | set | frozenset) and any(map(has_no_number, value))
+
+
+def check_numbers(value: object, written: object, what: str, path: str = "$") -> None:
+    """Raise `PayloadRejected` where a NaN or an infinity in `value` was written as null or as no JSON. `written` is the
+    JSON of it, with its parts in the same order; as text it reads back."""
+    if isinstance(value, float):
+        if not math.isfinite(value) and not isinstance(written, str):
+            raise PayloadRejected(what, path, f"{value} is no JSON number")
+    elif isinstance(value, dict) and isinstance(written, dict):
+        for item, (key, said) in zip(value.values(), written.items(), strict=False):
+            check_numbers(item, said, what, f"{path}.{key}")
+    elif isinstance(value, list | tuple | set | frozenset) and isinstance(written, list):
+        for index, (item, said) in enumerate(zip(value, written, strict=False)):
+            check_numbers(item, said, what, f"{path}[{index}]")
+
+
 def _is_strict(value: object, depth: int) -> bool:
     """Whether a value is strict JSON, without saying where it is not. What it does not know it calls wrong."""
     kind = type(value)

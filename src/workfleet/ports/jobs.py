@@ -60,9 +60,10 @@ class Settled(Struct, frozen=True):
 class Place(Struct, frozen=True):
     """What a job waits for, as far as only the store can tell.
 
-    `ahead`: how many jobs of its queue and group are ready and come before it; 0 where it is not ready itself. `rival`:
-    the job with its exclusive unique key for which it is parked. `starts_ms`: when the rates of its queue and group let
-    one more job start, which may be now or past; None: never."""
+    `ahead`: how many jobs of its queue and group are ready and come before it; 0 where it is not ready itself. What is
+    due counts as ready, at the place that the next claim gives it; of thousands a store need not look at each.
+    `rival`: the job with its exclusive unique key for which it is parked. `starts_ms`: when the rates of its queue and
+    group let one more job start, which may be now or past; None: never."""
 
     ahead: int = 0
     rival: str | None = None
@@ -104,7 +105,10 @@ class PruneRule(Struct, frozen=True):
 
 
 class JobStore(Protocol):
-    """Jobs from enqueue to deletion."""
+    """Jobs from enqueue to deletion.
+
+    Calls by id take the queue in which to look: a job of another one is not there. None: whichever has it. The ids of
+    our own jobs are unique, but BullMQ counts those that it makes queue by queue."""
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
         """Add jobs, all in one step. A job whose id exists, or whose unique key is held (`UniqueRule`), is not added;
@@ -132,7 +136,8 @@ class JobStore(Protocol):
 
         A claimed job is `active`, with worker, token, lease end and `started_ms`; its attempt counters are untouched. A
         repeated token gives the jobs it was given and still holds. A job that cannot be decoded fails with the outcome
-        `undecodable` and stands in nobody's way."""
+        `undecodable` and stands in nobody's way: the same claim hands out others in its place. Where it meets very many
+        of them, it leaves the rest to the next claim, and wakes for it."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None = None) -> Settled:
@@ -167,24 +172,24 @@ class JobStore(Protocol):
         says who ran them. A repeated token gives the jobs it was given and still holds."""
         ...
 
-    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
-        """Jobs by id, None for what is not there."""
+    async def get(self, ids: Sequence[str], *, queue: str | None = None) -> list[JobRecord | None]:
+        """Jobs by id, None for what is not there. Raises `UsageError` for an id of which there are several jobs."""
         ...
 
     async def find(self, query: JobQuery) -> list[JobRecord]:
         """Jobs that match, newest first: by creation, then by id, both descending."""
         ...
 
-    async def logs(self, job_id: str) -> list[str]:
+    async def logs(self, job_id: str, *, queue: str | None = None) -> list[str]:
         """The job's log lines, oldest first."""
         ...
 
-    async def place(self, job_id: str) -> Place | None:
+    async def place(self, job_id: str, *, queue: str | None = None) -> Place | None:
         """What an unfinished job waits for; None where there is no such job. For people who ask: it may look at every
         job of the queue."""
         ...
 
-    async def children(self, job_id: str) -> Children:
+    async def children(self, job_id: str, *, queue: str | None = None) -> Children:
         """What became of the children of a job. Only BullMQ's flows have children, and only a Redis store has flows."""
         ...
 
@@ -204,12 +209,12 @@ class JobStore(Protocol):
         that none can expire within a lease from now."""
         ...
 
-    async def retry(self, ids: Sequence[str]) -> list[bool]:
+    async def retry(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
         """Make failed jobs ready again, now: as newly enqueued, but with their history and logs, and never expired.
         False where not failed, and where another job holds the unique key by now."""
         ...
 
-    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
+    async def cancel(self, ids: Sequence[str], *, queue: str | None = None) -> list[CancelAnswer]:
         """Cancel jobs. One that does not run fails with the outcome `cancelled` and `CANCELLED_UNRUN`, unrun. One
         that runs is marked (`cancel_asked`), which wakes `wait_for_cancels`: its worker ends it."""
         ...
@@ -222,11 +227,11 @@ class JobStore(Protocol):
         """Wait until a running job may have been marked, or the time is over (False). A hint only: ask after."""
         ...
 
-    async def promote(self, ids: Sequence[str]) -> list[bool]:
+    async def promote(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
         """Make delayed jobs ready now, at the place that this instant gives them. False where not delayed or parked."""
         ...
 
-    async def delete(self, ids: Sequence[str]) -> list[bool]:
+    async def delete(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
         """Delete jobs with their logs, and with the children of a flow, in any state but active: False for these, for
         one with children of which one runs, and for what is not there."""
         ...
@@ -238,7 +243,10 @@ class JobStore(Protocol):
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
         """Delete finished jobs by the rules, with their logs, at most `limit`. Returns how many. Also deletes what has
-        expired of the store's own (keys, locks, unique windows, starts that no rate counts, notes of old calls)."""
+        expired of the store's own (keys, locks, unique windows, starts that no rate counts, notes of old calls): a
+        store may leave that for another call, at most a minute, where there are as many jobs as `limit`.
+
+        It may do so in several steps, others' between them. What is left for it after a failure the next call finds."""
         ...
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:

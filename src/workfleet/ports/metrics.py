@@ -104,7 +104,8 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleFacts(Struct, frozen=True, kw_only=True):
-    """A schedule of the fleet. `overdue_ms` is 0 unless it should have fired and has not; instants are UTC."""
+    """A schedule of the fleet. `overdue_ms` is 0 unless it should have fired and has not, and while it waits for the
+    end of its run; instants are UTC."""
 
     name: str
     overdue_ms: int = 0

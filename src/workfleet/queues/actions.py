@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from workfleet.errors import NotFound, UsageError
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
 from workfleet.ports.jobs import JobQuery, JobStore
+
+_T = TypeVar("_T")
 
 PAGE = 1_000
 _LONGEST_SHOWN = 60
@@ -48,29 +50,30 @@ class Action:
     """What is said of a job in another state."""
     refused: str
     """Why the store may refuse a job in the right state."""
-    apply: Callable[[JobStore, Sequence[str]], Awaitable[list[Result]]]
+    apply: Callable[[JobStore, Sequence[str], str], Awaitable[list[Result]]]
+    """To jobs of one queue."""
     others_are_refused: bool = True
     """Whether a job in another state is a mistake of the caller."""
 
 
-async def act(jobs: JobStore, action: Action, ids: Sequence[str]) -> list[Acted]:
-    """Do it to these jobs, each once, a thousand in one step. Raises as `check`; also `UsageError` when the store
-    refused every one."""
+async def act(jobs: JobStore, action: Action, ids: Sequence[str], *, queue: str | None = None) -> list[Acted]:
+    """Do it to these jobs, each once, a thousand of a queue in one step. Raises as `check`; also `UsageError` when the
+    store refused every one."""
     ids = list(dict.fromkeys(ids))
-    await check(jobs, action, ids)
-    acted: list[Acted] = []
-    for page in _pages(ids):
-        results = await action.apply(jobs, page)
-        acted += [Acted(job_id, result, _why(action, result)) for job_id, result in zip(page, results, strict=True)]
+    found = await check(jobs, action, ids, queue=queue)
+    results = dict[str, Result]()
+    for page in _pages(found):
+        results |= {job.id: result for job, result in await _applied(jobs, action, page)}
+    acted = [Acted(job_id, results[job_id], _why(action, results[job_id])) for job_id in ids]
     if acted and all(one.result in ("missing", "refused") for one in acted):
         listed = _listed([f"job {_shown(one.id)}: {one.reason}" for one in acted])
         raise UsageError(f"cannot {action.verb} {listed}")
     return acted
 
 
-async def check(jobs: JobStore, action: Action, ids: Sequence[str]) -> None:
-    """Raise `NotFound` and `UsageError` that name every id to which it cannot be done."""
-    records = [record for page in _pages(list(ids)) for record in await known(jobs, page)]
+async def check(jobs: JobStore, action: Action, ids: Sequence[str], *, queue: str | None = None) -> list[JobRecord]:
+    """The jobs. Raises `NotFound` and `UsageError` that name every id to which it cannot be done."""
+    records = [record for page in _pages(list(ids)) for record in await known(jobs, page, queue=queue)]
     missing = [_shown(job_id) for job_id, record in zip(ids, records, strict=True) if record is None]
     if missing:
         raise NotFound(f"there is no job {_listed(missing)}: check the id, or its retention is over. Nothing was done")
@@ -78,6 +81,7 @@ async def check(jobs: JobStore, action: Action, ids: Sequence[str]) -> None:
     if others and action.others_are_refused:
         named = _listed([f"job {_shown(job.id)} is {_state(job)}" for job in others])
         raise UsageError(f"{named}: {action.only}. Nothing was done")
+    return [job for job in records if job is not None]
 
 
 async def act_on_all(jobs: JobStore, action: Action, query: JobQuery) -> int:
@@ -85,8 +89,7 @@ async def act_on_all(jobs: JobStore, action: Action, query: JobQuery) -> int:
     how many it was done."""
     done = 0
     async for page in matching(jobs, action, query):
-        results = await action.apply(jobs, [job.id for job in page])
-        done += sum(Acted(job.id, result).done for job, result in zip(page, results, strict=True))
+        done += sum(Acted(job.id, result).done for job, result in await _applied(jobs, action, page))
     return done
 
 
@@ -116,10 +119,10 @@ async def pages(jobs: JobStore, query: JobQuery) -> AsyncIterator[list[JobRecord
         query = replace(query, after=(page[-1].created_ms, page[-1].id))
 
 
-async def known(jobs: JobStore, ids: Sequence[str]) -> list[JobRecord | None]:
+async def known(jobs: JobStore, ids: Sequence[str], *, queue: str | None = None) -> list[JobRecord | None]:
     """Jobs by id. An id that is no Unicode text, as the command line may give one, is no job's."""
     given = [job_id for job_id in ids if _is_text(job_id)]
-    found = dict(zip(given, await jobs.get(given), strict=True))
+    found = dict(zip(given, await jobs.get(given, queue=queue), strict=True))
     return [found.get(job_id) for job_id in ids]
 
 
@@ -133,20 +136,20 @@ def no_job(job_id: str) -> NotFound:
     return NotFound(f"there is no job '{_shown(job_id)}': check the id, or its retention is over")
 
 
-async def _retry(jobs: JobStore, ids: Sequence[str]) -> list[Result]:
-    return ["retried" if done else "refused" for done in await jobs.retry(ids)]
+async def _retry(jobs: JobStore, ids: Sequence[str], queue: str) -> list[Result]:
+    return ["retried" if done else "refused" for done in await jobs.retry(ids, queue=queue)]
 
 
-async def _cancel(jobs: JobStore, ids: Sequence[str]) -> list[Result]:
-    return [*await jobs.cancel(ids)]
+async def _cancel(jobs: JobStore, ids: Sequence[str], queue: str) -> list[Result]:
+    return [*await jobs.cancel(ids, queue=queue)]
 
 
-async def _delete(jobs: JobStore, ids: Sequence[str]) -> list[Result]:
-    return ["deleted" if done else "refused" for done in await jobs.delete(ids)]
+async def _delete(jobs: JobStore, ids: Sequence[str], queue: str) -> list[Result]:
+    return ["deleted" if done else "refused" for done in await jobs.delete(ids, queue=queue)]
 
 
-async def _promote(jobs: JobStore, ids: Sequence[str]) -> list[Result]:
-    return ["promoted" if done else "refused" for done in await jobs.promote(ids)]
+async def _promote(jobs: JobStore, ids: Sequence[str], queue: str) -> list[Result]:
+    return ["promoted" if done else "refused" for done in await jobs.promote(ids, queue=queue)]
 
 
 RETRY = Action(
@@ -208,5 +211,14 @@ def _is_text(job_id: str) -> bool:
     return True
 
 
-def _pages(ids: list[str]) -> Iterator[list[str]]:
-    return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
+def _pages(items: list[_T]) -> Iterator[list[_T]]:
+    return (items[start : start + PAGE] for start in range(0, len(items), PAGE))
+
+
+async def _applied(jobs: JobStore, action: Action, page: list[JobRecord]) -> list[tuple[JobRecord, Result]]:
+    """What became of each, queue by queue: BullMQ counts ids in each of its own."""
+    results: list[tuple[JobRecord, Result]] = []
+    for queue in dict.fromkeys(job.queue for job in page):
+        some = [job for job in page if job.queue == queue]
+        results += zip(some, await action.apply(jobs, [job.id for job in some], queue), strict=True)
+    return results

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from workfleet.errors import StoreUnavailable
 from workfleet.events import ClaimLost, Event
 from workfleet.ids import new_token
-from workfleet.model.jobs import Claim, JobRecord
+from workfleet.model.jobs import Claim
 from workfleet.model.outcome import Settlement
 from workfleet.ports.board import ClaimBoard
 from workfleet.ports.clock import Clock
@@ -30,7 +30,7 @@ from .telling import made, settled
 
 _T = TypeVar("_T")
 _GRACE_S = 1.5
-_CLOCKS_APART_MS = 20
+_EDGE_MS = 20
 _MUCH = 32
 """So much must have ended for a second call."""
 _SLOW_S = 1.0
@@ -53,15 +53,16 @@ class Exchange:
         lease_ms: int,
         poll_ms: int,
         clock: Clock,
+        now_ms: Callable[[], Awaitable[int]],
         publish: Callable[[Event], None],
         calls: int = 1,
     ) -> None:
-        """`calls` may be under way at a time: one for a store in this process, whose work a second call would only cut
-        into smaller transactions."""
+        """`now_ms` is the store's time, by which jobs are due. `calls` may be under way at a time: one for a store in
+        this process, whose work a second call would only cut into smaller transactions."""
         self._calls = calls
         self._jobs, self._runner, self._handlers, self._board = jobs, runner, handlers, board
         self._worker, self._lease_ms, self._poll_ms = worker, lease_ms, poll_ms
-        self._clock, self._publish = clock, publish
+        self._clock, self._now_ms, self._publish = clock, now_ms, publish
         # By claim, not by job: a job whose claim was lost may be claimed anew while its old run has not ended.
         self._held: dict[Claim, Held] = {}
         self._slots = Slots(handlers)
@@ -120,7 +121,7 @@ class Exchange:
                 elif self._answers:
                     self._take_in(self._answers.pop(0))
                 elif self._fresh:
-                    self._begin_runs()
+                    await self._begin_runs()
                     await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop and no time: they begin, or are found to be lost
                 elif ask.wants and not self._trades:
                     await self._wait_for_work([want.queue for want in ask.wants])
@@ -234,7 +235,6 @@ class Exchange:
         wakes, asked_at_s = self._wakes, self._clock.monotonic()
         try:
             answer = await self._answer(batch, request)
-            claimed, since_s = await self._still_ours(answer.claimed, asked_at_s)
         except BaseException:
             self._ended[:0] = batch
             self._slots.give_up(ask)
@@ -242,10 +242,10 @@ class Exchange:
         finally:
             # Not by a callback of the task, which would come when the answer has been taken note of already.
             self._something.set()
-        self._slots.end(ask, [record.queue for record in claimed])
+        self._slots.end(ask, [record.queue for record in answer.claimed])
         if request is not None:
             self._exhausted = wakes == self._wakes and len(answer.claimed) < ask.total
-        self._answers.append(Answer(batch, answer, self._clock.now_ms(), claimed, since_s))
+        self._answers.append(Answer(batch, answer, self._clock.now_ms(), asked_at_s))
 
     async def _answer(self, batch: list[Held], request: ClaimRequest | None) -> Settled:
         """What the store says. What it cannot take fails its own job, and holds up no other."""
@@ -257,6 +257,7 @@ class Exchange:
             # What a run left behind may be anything, and this the first to write it down.
             if not batch:
                 raise
+            self.wake()  # this call has claimed nothing, so that nobody knows whether there is something
             if len(batch) > 1:
                 each = [await self._answer([held], None) for held in batch]
                 left_out = {at: one.left_out[0] for at, one in enumerate(each) if one.left_out}
@@ -280,29 +281,36 @@ class Exchange:
         """Until the store has answered. The same call again is safe: claims and settlements carry their tokens."""
         return await insist(call, what, timeout_ms=self._lease_ms, clock=self._clock, publish=self._publish)
 
-    async def _still_ours(self, records: list[JobRecord], asked_at_s: float) -> tuple[list[JobRecord], float]:
-        """Which of the jobs just claimed are held, and the instant from which their leases count."""
-        if not records or (self._clock.monotonic() - asked_at_s) * 1000 <= self._lease_ms / 3:
-            return records, asked_at_s
-        # The answer was slow: the lease may be over before the first renewal would come.
-        claims = [record.claim for record in records]
-        asked_at_s = self._clock.monotonic()
+    def _is_old(self, since_s: float) -> bool:
+        """Whether a lease may be over before its first renewal would come, if it is not over already."""
+        return (self._clock.monotonic() - since_s) * 1000 > self._lease_ms / 3
+
+    async def _make_sure_of(self, some: Sequence[Held]) -> None:
+        """Renew claims before their runs begin. What is not ours any more ends, and its settlement will be refused."""
+        claims, asked_at_s = [held.claim for held in some], self._clock.monotonic()
         alive = await self._insist(lambda: self._jobs.renew(claims, self._lease_ms), "renewing fresh claims")
-        return [record for record, ok in zip(records, alive, strict=True) if ok], asked_at_s
+        for held, ours in zip(some, alive, strict=True):
+            held.since_s, held.late = asked_at_s, False
+            if not ours and held.settlement is None:
+                self._end(held, self._runner.give_back(held.record))
 
     def _take_in(self, answer: Answer) -> None:
         """Forget what is settled, and note what was claimed."""
         self._forget(answer.batch, answer.settled, answer.at_ms)
-        since_ms = int(answer.since_s * 1000)
-        for record in answer.claimed:
+        # The answer was slow, or somebody's code has blocked the loop since.
+        late, since_s = self._is_old(answer.since_s), answer.since_s
+        since_ms = int(since_s * 1000)
+        for record in answer.settled.claimed:
             claim, plan = record.claim, self._runner.plan(record)
             timeout_ms = plan.policy.timeout_ms if plan.handler is not None else None
             slot = self._board.put(claim, timeout_ms=timeout_ms, since_ms=since_ms, label=record.name)
-            held = self._held[claim] = Held(record, claim, plan, slot)
+            held = self._held[claim] = Held(record, claim, plan, slot, since_s, late)
             self._fresh.append(held)
         self._idle.set()
 
-    def _begin_runs(self) -> None:
+    async def _begin_runs(self) -> None:
+        if late := [held for held in self._fresh if held.late and held.settlement is None]:
+            await self._make_sure_of(late)
         loop = asyncio.get_running_loop()
         fresh, self._fresh = self._fresh, []
         for held in fresh:
@@ -314,6 +322,11 @@ class Exchange:
                 self._end(held, self._runner.give_back(held.record))  # the stop began while the store was answering
 
     async def _run(self, held: Held) -> None:
+        if held.slot < 0 and self._is_old(held.since_s):
+            # Only this loop renews it, and a run that began before may have blocked the loop.
+            await self._make_sure_of([held])
+            if held.settlement is not None:
+                return
         held.begun = True
         settlement = await self._runner.run(held.record, held.plan)
         if settlement is not None:
@@ -362,11 +375,12 @@ class Exchange:
         self._find_lost()
         try:
             due_ms = await self._jobs.next_due_ms(queues)
+            now_ms = 0 if due_ms is None else await self._now_ms()
         except StoreUnavailable:
             self._exhausted = False  # the next claim tells of the outage and outlasts it
             return
-        # One that is due by our clock and was not handed out is not due by the store's: no tight loop until it is.
-        until_due = self._poll_ms if due_ms is None else max(due_ms - self._clock.now_ms(), _CLOCKS_APART_MS)
+        # One that is due and was not handed out is so at the edge of a millisecond: no tight loop.
+        until_due = self._poll_ms if due_ms is None else max(due_ms - now_ms, _EDGE_MS)
         woken = asyncio.ensure_future(self._jobs.wait(queues, min(until_due, self._poll_ms)))
         local = asyncio.ensure_future(self._something.wait())
         try:

@@ -21,6 +21,10 @@ class Held:
     plan: Plan
     slot: int
     """Its note on the board; -1: it has none."""
+    since_s: float
+    """The monotonic instant from which its lease counts, at the earliest."""
+    late: bool
+    """Whether it was noted so late that somebody may have taken it over: that is to be seen before it begins."""
     task: asyncio.Task[None] | None = None
     begun: bool = False
     settlement: Settlement | None = None
@@ -35,6 +39,5 @@ class Answer:
     """What it settled, in the order of `settled.applied`."""
     settled: Settled
     at_ms: int
-    claimed: list[JobRecord]
     since_s: float
-    """The monotonic instant from which the leases of `claimed` count."""
+    """The monotonic instant from which the leases of what was claimed count."""

@@ -31,7 +31,7 @@ class KeptLines:
     """What one run may still keep. Lines are taken from any thread, and looked at in the event loop."""
 
     def __init__(self, record: JobRecord, most: MostKept) -> None:
-        self._job, self._most = record.id, most
+        self._job, self._queue, self._most = record.id, record.queue, most
         self._lines = self._bytes = 0
         self._full = False
         # Earlier runs have written, too. Of a first run nobody has to ask the store.
@@ -52,7 +52,7 @@ class KeptLines:
         """See what earlier runs have left. Raises `StoreUnavailable`."""
         if not self._unknown:
             return
-        there = await jobs.logs(self._job)
+        there = await jobs.logs(self._job, queue=self._queue)
         lines, size = self._most.lines - len(there), self._most.bytes - sum(len(line.encode()) for line in there)
         self._room, self._unknown = MostKept(max(lines, 0), max(size, 0)), False
 

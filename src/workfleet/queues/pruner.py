@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from workfleet.errors import StoreUnavailable
+from workfleet.ids import new_token
 from workfleet.model.jobs import JobState
 from workfleet.ports.clock import Clock
-from workfleet.ports.jobs import JobStore, PruneRule
-from workfleet.ports.ledger import LedgerStore
+from workfleet.ports.jobs import PruneRule
+from workfleet.ports.stores import Store
 
 _DAY_MS = 86_400_000
 _EVERY_S = 60.0
+_LOOK_S = 5.0
+_MANY = 5_000
+"""When so many jobs have ended here since the last round, the next comes at the next look: what is beyond a count
+would else grow for a minute, and then take as long to delete."""
 _LEDGER_ROUNDS = 10
 """Every so many rounds the ledger is looked at, which also cleans itself with every row."""
-_BATCH = 1_000
+_BATCH = 2_000
+_REST, _MOST_REST_S = 0.25, 0.2
+_KEY, _KEY_MS, _RENEW_S = "pruner", 60_000, 20.0
 
 RETENTION = (
     PruneRule(JobState.COMPLETED, age_ms=_DAY_MS, count=10_000),
@@ -25,39 +33,69 @@ RETENTION = (
 
 
 class Pruner:
-    """A Service. It deletes in small steps, so that it never holds the store for long."""
+    """A Service. It deletes in small steps and rests after each, longer where others keep it waiting, so that the
+    store is never held for long. Of all workers, one does so at a time."""
 
     name = "pruner"
 
     def __init__(
         self,
-        jobs: JobStore,
+        store: Store,
         clock: Clock,
         rules: Sequence[PruneRule] = RETENTION,
         *,
-        ledger: LedgerStore,
+        ended: Callable[[], int],
         ledger_age_ms: int,
     ) -> None:
-        """`ledger_age_ms` is how long the ledger's rows are kept."""
-        self._jobs, self._clock, self._rules = jobs, clock, rules
-        self._ledger, self._ledger_age_ms = ledger, ledger_age_ms
+        """`ended` is how many jobs this worker has settled so far. `ledger_age_ms` is how long the ledger's rows are
+        kept."""
+        self._store, self._clock, self._rules = store, clock, rules
+        self._ended, self._ledger_age_ms = ended, ledger_age_ms
+        self._me = new_token().encode()
 
     async def serve(self) -> None:
         rounds = 0
         while True:
-            try:
-                deleted = await self._jobs.prune(self._rules, _BATCH)
-            except StoreUnavailable:
-                deleted = 0  # whoever needs the store reports the outage
-            if deleted < _BATCH:
-                if rounds % _LEDGER_ROUNDS == 0:
+            ended = self._ended()
+            # Whoever needs the store reports an outage; and a ledger that is broken is nothing to jobs.
+            with suppress(StoreUnavailable):
+                await self._prune_jobs()
+            if rounds % _LEDGER_ROUNDS == 0:
+                with suppress(StoreUnavailable):
                     await self._prune_ledger()
-                rounds += 1
-                await self._clock.sleep(_EVERY_S)
+            rounds += 1
+            await self._wait(ended)
+
+    async def _prune_jobs(self) -> None:
+        """A round, unless another worker is at it."""
+        keys = self._store.keys
+        # Its own is there when the answer to the last deletion was lost.
+        if await keys.put_if_absent(_KEY, self._me, _KEY_MS) not in (None, self._me):
+            return
+        try:
+            await self._round()
+        finally:
+            with suppress(StoreUnavailable):
+                await keys.delete(_KEY, self._me)
+
+    async def _round(self) -> None:
+        renewed = self._clock.monotonic()
+        while True:
+            began = self._clock.monotonic()
+            if await self._store.jobs.prune(self._rules, _BATCH) < _BATCH:
+                return
+            now = self._clock.monotonic()
+            if now - renewed > _RENEW_S:
+                if not await self._store.keys.replace(_KEY, self._me, self._me, _KEY_MS):
+                    return
+                renewed = now
+            await self._clock.sleep(min((now - began) * _REST, _MOST_REST_S))
 
     async def _prune_ledger(self) -> None:
-        try:
-            while await self._ledger.prune(self._ledger_age_ms, _BATCH) >= _BATCH:
-                pass
-        except StoreUnavailable:
-            pass  # as above: and a ledger that is broken is nothing to jobs
+        while await self._store.ledger.prune(self._ledger_age_ms, _BATCH) >= _BATCH:
+            pass
+
+    async def _wait(self, ended: int) -> None:
+        until = self._clock.monotonic() + _EVERY_S
+        while (left := until - self._clock.monotonic()) > 0 and self._ended() - ended < _MANY:
+            await self._clock.sleep(min(left, _LOOK_S))

@@ -1,42 +1,28 @@
 """One run's own channel to the store: log lines and progress, both under the run's claim.
 
 What is said is sent in the order in which it was said, in batches that form while a call is under way. A store that is
-down costs what was said last, never the run's outcome."""
+down costs what was said last, never the run's outcome; what is lost is told."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from msgspec import Struct
-
 from workfleet.bus import shown
 from workfleet.errors import StaleClaim, StoreUnavailable
-from workfleet.events import Event, JobLogged, StoreTrouble
-from workfleet.ids import new_token
+from workfleet.events import Event, JobLinesLost, JobLogged, StoreTrouble
 from workfleet.model.jobs import JobRecord
 from workfleet.payloads.codec import encode_result
 from workfleet.ports.jobs import JobStore
 
 from .kept import MOST_KEPT, KeptLines, MostKept
+from .said import Said
 
 _LINE_LIMIT = 10_000
-_KEPT_LINES = 10_000
-"""Lines that wait for a store that is down; the oldest make room."""
-_BATCH = 1_000
 _LAST_TRIES = 2
 """At the end of a run: one lost reply costs nothing, and an outage does not hold up the outcome."""
-
-
-class _Batch(Struct, frozen=True):
-    """One call to the store. Sent again as it is, because the store knows a repeat by its `call`."""
-
-    call: str
-    progress: bytes | None
-    lines: list[str]
 
 
 class Channel:
@@ -48,34 +34,11 @@ class Channel:
         publish: Callable[[Event], None],
         loop: asyncio.AbstractEventLoop,
         kept: MostKept = MOST_KEPT,
+        clean: Callable[[str], str] = str,
     ) -> None:
-        self.jobs, self.publish, self.loop, self.kept = jobs, publish, loop, kept
+        self.jobs, self.publish, self.loop, self.kept, self.clean = jobs, publish, loop, kept, clean
         self.lock = threading.Lock()
         """Held while a run gets its place for what it says: two of its threads may begin at once."""
-
-
-class _Said:
-    """What a run has said and the store does not have yet."""
-
-    def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self.kept: KeptLines | None = None
-        self.progress: deque[bytes] = deque(maxlen=1)
-        self.batch: _Batch | None = None
-        self.sending: asyncio.Task[None] | None = None
-        self.woken = False
-
-    def next(self) -> _Batch | None:
-        """What is to be sent: the batch that was not answered, or a new one."""
-        while self.batch is None and (self.lines or self.progress):
-            # Taken out one by one, because a thread may be saying more at this moment.
-            lines = [self.lines.popleft() for _ in range(min(len(self.lines), _BATCH))]
-            if self.kept is not None:
-                lines = self.kept.those_that_fit(lines)
-            progress = self.progress.popleft() if self.progress else None
-            if lines or progress is not None:
-                self.batch = _Batch(new_token(), progress, lines)
-        return self.batch
 
 
 class Run:
@@ -83,7 +46,7 @@ class Run:
     from any thread."""
 
     # Most runs say nothing: what they do not need, they do not have.
-    _said: _Said | None = None
+    _said: Said | None = None
     _stopped = _stale = _closed = False
 
     def __init__(self, record: JobRecord, channel: Channel, limit: int) -> None:
@@ -92,12 +55,13 @@ class Run:
 
     def log(self, line: str) -> None:
         """Keep a line."""
-        text = str(line)[:_LINE_LIMIT].encode(errors="replace").decode()
+        # Cleaned before it is cut: half a secret does not look like one.
+        text = self._channel.clean(str(line))[:_LINE_LIMIT].encode(errors="replace").decode()
         record = self._record
         self._channel.publish(JobLogged(id=record.id, name=record.name, queue=record.queue, line=text))
         if not self._closed:
             said = self._place()
-            said.lines.append(text)
+            said.add(text, may_wait=not self._stopped)
             self._wake(said)
 
     def keep(self, text: str) -> None:
@@ -110,7 +74,7 @@ class Run:
                 said.kept = KeptLines(self._record, self._channel.kept)
             line = said.kept.taken(text[:_LINE_LIMIT].encode(errors="replace").decode())
         if line is not None:
-            said.lines.append(line)
+            said.add(line, may_wait=False)
             self._wake(said)
 
     def progress(self, value: object) -> Awaitable[None]:
@@ -129,6 +93,8 @@ class Run:
     def stop(self) -> None:
         """Tell code that cannot be cancelled that it should stop."""
         self._stopped = True
+        if self._said is not None:
+            self._said.stuck()
 
     def over(self) -> bool:
         """The run has ended. True when nothing of what was said is left to send, else `close` is to be awaited."""
@@ -142,11 +108,14 @@ class Run:
 
         A cancellation that comes meanwhile comes too late: the run has ended, and its outcome must not be lost.
         """
-        self._closed = self._stopped = True
+        self._closed = True
+        self.stop()
         try:
             for _ in range(_LAST_TRIES):
                 if self._pending():
                     await asyncio.shield(self._sent())
+            if self._said is not None and self._pending():
+                self._tell_lost(self._said.forget(), "the store did not take them before the run was over")
         except asyncio.CancelledError:
             task = asyncio.current_task()
             assert task is not None
@@ -162,15 +131,15 @@ class Run:
         if self._stale or self._closed:
             raise StaleClaim(self._record.id)
 
-    def _place(self) -> _Said:
+    def _place(self) -> Said:
         """Where this run puts what it says."""
         if self._said is None:
             with self._channel.lock:
                 if self._said is None:
-                    self._said = _Said()
+                    self._said = Said()
         return self._said
 
-    def _wake(self, said: _Said) -> None:
+    def _wake(self, said: Said) -> None:
         if said.woken:
             return
         said.woken = True
@@ -179,7 +148,7 @@ class Run:
         except RuntimeError:
             return  # the loop has ended before the thread that says this: nobody is left to send it
 
-    def _start(self, said: _Said) -> None:
+    def _start(self, said: Said) -> None:
         said.woken = False  # before it looks: what a thread says from now on wakes again
         _ = self._sent()
 
@@ -196,9 +165,9 @@ class Run:
             return False
         if said.sending is not None and not said.sending.done():
             return True
-        return not self._stale and bool(said.lines or said.progress or said.batch)
+        return not self._stale and said.pending()
 
-    async def _send(self, said: _Said) -> None:
+    async def _send(self, said: Said) -> None:
         while not self._stale:
             try:
                 if said.kept is not None:
@@ -209,17 +178,28 @@ class Run:
                     self._record.claim, progress=batch.progress, lines=batch.lines, call=batch.call
                 )
             except StoreUnavailable:
+                said.stuck()
                 return  # the batch stays, for the next time that something is said
             except Exception as error:
                 if said.batch is not None and said.batch.progress is not None:
                     raise  # whoever awaits it is told
-                said.lines.clear()
-                said.batch = None
+                said.stuck()
                 self._channel.publish(StoreTrouble(what="keeping a job's log lines", error=shown(error)))
+                self._tell_lost(said.forget(), shown(error))
                 return
-            said.batch = None
+            said.sent()
             if not alive:
-                self._stale = self._stopped = True
+                self._stale = True
+                self.stop()
+            elif batch.lost:
+                self._tell_lost(batch.lost, "they came faster than the store took them")
+
+    def _tell_lost(self, lines: int, why: str) -> None:
+        if lines:
+            record = self._record
+            self._channel.publish(
+                JobLinesLost(id=record.id, name=record.name, queue=record.queue, lines=lines, why=why)
+            )
 
 
 class _Reported:

@@ -43,7 +43,8 @@ class Plan(Struct, frozen=True, gc=False):
 
 class Runner:
     """Runs claimed jobs. `bind` gives user code's logging the job's context, and what keeps a line with the job, of
-    which `kept` is the most; `draw` is the jitter's random number."""
+    which `kept` is the most; `clean` takes out of what it says with `job.log` what nobody may read; `draw` is the
+    jitter's random number."""
 
     def __init__(
         self,
@@ -57,13 +58,14 @@ class Runner:
         unknown: RunPolicy,
         trace: OpenRun = nobody_looks,
         kept: MostKept = MOST_KEPT,
+        clean: Callable[[str], str] = str,
     ) -> None:
         self._handlers, self._clock = handlers, clock
         self._publish, self._bind, self._draw, self._unknown = publish, bind, draw, unknown
         self._trace = trace
         self._ends = Ends(handlers.backoffs, publish)
         loop = asyncio.get_running_loop()
-        self._channel = Channel(jobs, publish, loop, kept)
+        self._channel = Channel(jobs, publish, loop, kept, clean)
         self._deadlines = Deadlines(loop)
         self._stopped: WeakSet[asyncio.Task[object]] = WeakSet()
 

@@ -46,14 +46,14 @@ async def reasons_to_wait(store: Store, job: JobRecord) -> list[Reason]:
     """What holds the job back; empty when it runs or has finished."""
     now = await store.now_ms()
     if job.state is JobState.WAITING_CHILDREN:
-        children = await store.jobs.children(job.id)
+        children = await store.jobs.children(job.id, queue=job.queue)
         ended = len(children.results) + len(children.failures)
         return [Reason("children", f"its child jobs, which have not all finished: {ended:,} {_have(ended)}")]
     if job.state is JobState.ACTIVE:
         return await _interrupted(store, job, now)
     if job.state is not JobState.DELAYED and job.state not in READY:
         return []
-    place = await store.jobs.place(job.id) or Place()
+    place = await store.jobs.place(job.id, queue=job.queue) or Place()
     if (ended_by := _not_run(job, now)) is not None:
         return [ended_by, *await _workers(store, job, now)]
     if job.state is JobState.DELAYED and (delayed := list(_delayed(job, place, now))):

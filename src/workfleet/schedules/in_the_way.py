@@ -23,4 +23,4 @@ async def cancel_others(jobs: JobStore, record: ScheduleRecord, job_id: str) -> 
     safety whether this happens."""
     query = JobQuery(queue=record.job.queue, name=record.job.name, states=_UNFINISHED, limit=_MANY)
     runs = [run for run in await jobs.find(query) if run.schedule == record.name and run.id != job_id]
-    await jobs.cancel([run.id for run in runs if run.started_ms is not None])
+    await jobs.cancel([run.id for run in runs if run.started_ms is not None], queue=record.job.queue)

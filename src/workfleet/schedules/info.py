@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from workfleet.model.bounds import Bounds
-from workfleet.model.cron import CronError
 from workfleet.model.durations import format_duration
 from workfleet.model.schedules import ScheduleRecord
 from workfleet.model.timing import CronTiming, Every
 
-from .due import fire_time_ms, is_live
+from .overdue import overdue_ms
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,8 @@ class ScheduleInfo:
     expires: str | None
     """A run that waits longer than this is not started any more."""
     overdue: timedelta | None
-    """How long ago its due slot should have fired, jitter included; None where none should have."""
+    """How long ago its due slot should have fired, jitter included; None where none should have, and while it
+    waits for the end of its run."""
 
     @property
     def id(self) -> str:
@@ -77,6 +77,7 @@ def info_of(record: ScheduleRecord, *, running: bool, now_ms: int) -> ScheduleIn
     every = when if isinstance(when, Every) else None
     asked, expires_ms = facts.get("skip_on"), record.job.expires_after_ms
     dates: tuple[str, ...] = bounds.skip_on if bounds else ()
+    late_ms = overdue_ms(record, now_ms)
     return ScheduleInfo(
         name=record.name,
         provider=facts.get("provider"),
@@ -114,18 +115,8 @@ def info_of(record: ScheduleRecord, *, running: bool, now_ms: int) -> ScheduleIn
         missed_policy=str(record.missed),
         jitter=format_duration(record.jitter_ms) if record.jitter_ms else None,
         expires=None if expires_ms is None else format_duration(expires_ms),
-        overdue=_overdue(record, now_ms),
+        overdue=timedelta(milliseconds=late_ms) if late_ms else None,
     )
-
-
-def _overdue(record: ScheduleRecord, now_ms: int) -> timedelta | None:
-    if not is_live(record):
-        return None
-    try:
-        fires_at = fire_time_ms(record)
-    except CronError:  # a timing that this version cannot read, stored by a newer one
-        return None
-    return timedelta(milliseconds=now_ms - fires_at) if fires_at is not None and fires_at < now_ms else None
 
 
 def instant(ms: int | None) -> datetime | None:

@@ -8,8 +8,8 @@ A reader writes one thing: when it renewed a lock, or that the lock is lost, for
 
 Layout (little endian): a header of 64 bytes (magic, slots, slots ever used, progress and its complement), then slots of
 512 bytes: checksum, length, the deadline and its complement, the renewal and its complement mixed with the sequence,
-then sequence, kind, three lengths, two numbers, owner, name and label, which the checksum is of. A slot whose checksum
-is 0 is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all
+then sequence, kind, four lengths, two numbers, owner, name, queue and label, which the checksum is of. A slot whose
+checksum is 0 is free. The file knows no store; instants are milliseconds of the machine's monotonic clock, equal in all
 processes.
 """
 
@@ -33,8 +33,8 @@ _CHECK = struct.Struct("<II")
 _DEADLINE = struct.Struct("<QQ")
 _RENEWAL = struct.Struct("<QQ")
 _HEAD = struct.Struct("<IIQQQQ")
-_NOTE = struct.Struct("<IBxHHHqq")
-_MAGIC = b"wfboard3"
+_NOTE = struct.Struct("<IBxHHHHqq")
+_MAGIC = b"wfboard4"
 _USED_AT, _PROGRESS_AT = 12, 16
 _HEADER_SIZE, _SLOT_SIZE = 64, 512
 _DEADLINE_AT = _CHECK.size
@@ -68,6 +68,8 @@ class BoardEntry(Struct, frozen=True):
     """When the job's run must have ended; 0: never."""
     ttl_ms: int
     """What a lock is renewed for; 0 for jobs."""
+    queue: str = ""
+    """A job's own queue."""
     label: str = ""
     """A job's own name, cut to the room that there is."""
 
@@ -79,7 +81,7 @@ class BoardEntry(Struct, frozen=True):
     @property
     def claim(self) -> Claim:
         """The claim behind a job's note."""
-        return Claim(self.name, self.owner)
+        return Claim(self.name, self.owner, self.queue)
 
 
 class Board:
@@ -130,13 +132,13 @@ class Board:
         name, for people.
 
         `since_ms` is the monotonic instant at which the claim was asked for, if earlier: the lease counts from there.
-        Returns the slot, or -1 when there is none left or id and token are longer than about 440 bytes: the job then
-        runs all the same, but only this process itself can renew it.
+        Returns the slot, or -1 when there is none left or id, token and queue are longer than about 440 bytes: the job
+        then runs all the same, but only this process itself can renew it.
         """
         now_ms = int(self._clock.monotonic() * 1000)
         deadline_ms = 0 if timeout_ms is None else min(now_ms + timeout_ms, _MAX_DEADLINE)
         noted_ms = now_ms if since_ms is None else since_ms
-        return self._put(_JOB, claim.token, claim.job_id, noted_ms, 0, deadline_ms, label)
+        return self._put(_JOB, claim.token, claim.job_id, noted_ms, 0, deadline_ms, claim.queue, label)
 
     def put_lock(self, name: str, owner: str, *, ttl_ms: int, since_ms: int | None = None) -> int:
         """Note a lock that is renewed for `ttl_ms` whenever a third of that has passed. Else as `put`."""
@@ -206,16 +208,26 @@ class Board:
         return [entry for entry in found if entry is not None]
 
     def _put(
-        self, kind: int, owner: str, name: str, noted_ms: int, ttl_ms: int, deadline_ms: int, label: str = ""
+        self,
+        kind: int,
+        owner: str,
+        name: str,
+        noted_ms: int,
+        ttl_ms: int,
+        deadline_ms: int,
+        queue: str = "",
+        label: str = "",
     ) -> int:
-        who, what = owner.encode("utf-8", _ANY_TEXT), name.encode("utf-8", _ANY_TEXT)
-        if len(who) + len(what) > _ROOM or not self._free:
+        who, what, where = (text.encode("utf-8", _ANY_TEXT) for text in (owner, name, queue))
+        told = who + what + where
+        if len(told) > _ROOM or not self._free:
             return -1
         slot = self._free.pop()
         sequence = self._sequence = self._sequence + 1 & 0xFFFF_FFFF
         self._noted[slot] = sequence
-        shown = label.encode("utf-8", _ANY_TEXT)[: _ROOM - len(who) - len(what)]
-        body = _NOTE.pack(sequence, kind, len(who), len(what), len(shown), noted_ms, ttl_ms) + who + what + shown
+        shown = label.encode("utf-8", _ANY_TEXT)[: _ROOM - len(told)]
+        sizes = (len(who), len(what), len(where), len(shown))
+        body = _NOTE.pack(sequence, kind, *sizes, noted_ms, ttl_ms) + told + shown
         no_deadline, no_renewal = deadline_ms ^ _ALL_ONES, noted_ms ^ _ALL_ONES ^ sequence
         head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, no_deadline, noted_ms, no_renewal)
         at = _at(slot)
@@ -259,9 +271,10 @@ def _parse(slot: int, raw: bytes) -> BoardEntry | None:
         return None
     if deadline_ms ^ complement != _ALL_ONES:
         return None
-    sequence, kind, owner, name, label, noted_ms, ttl_ms = _NOTE.unpack_from(body)
+    sequence, kind, owner, name, queue, label, noted_ms, ttl_ms = _NOTE.unpack_from(body)
     owner_end = _NOTE.size + owner
     name_end = owner_end + name
+    queue_end = name_end + queue
     return BoardEntry(
         slot=slot,
         sequence=sequence,
@@ -271,7 +284,8 @@ def _parse(slot: int, raw: bytes) -> BoardEntry | None:
         noted_ms=noted_ms,
         deadline_ms=deadline_ms,
         ttl_ms=ttl_ms,
-        label=body[name_end : name_end + label].decode(errors="ignore"),
+        queue=body[name_end:queue_end].decode(errors="surrogatepass"),
+        label=body[queue_end : queue_end + label].decode(errors="ignore"),
     )
 
 

@@ -2,10 +2,10 @@
 
 The supervisor gives a worker its `WorkerOrder` in the environment. The worker says `Hello` once it knows its settings
 (before it claims anything), `Ready` when it works, `Beat` every second, `Measured` at the interval of metrics, `Told`
-when an operator wants something of it, and `Bye` before it exits; or `Refused` when it cannot start for a reason that
-another try would not cure. The supervisor says `Drain`, `Lost` for claims that it could not renew, `Recovered` for runs
-that it took over, and `Counted` for what it has counted itself. This file knows what is said, not what anybody does
-about it.
+when an operator wants something of it, `Kept` when it has stored what it was given, and `Bye` before it exits; or
+`Refused` when it cannot start for a reason that another try would not cure. The supervisor says `Drain`, `Lost` for
+claims that it could not renew, `Recovered` for runs that it took over, and `Counted` for what it has counted itself.
+This file knows what is said, not what anybody does about it.
 """
 
 from __future__ import annotations
@@ -110,6 +110,12 @@ class Measured(Struct, tag="measured"):
     samples: list[Sample]
 
 
+class Kept(Struct, tag="kept"):
+    """What `Counted` gave is in the metric store, up to this number."""
+
+    number: int
+
+
 class Told(Struct, tag="told"):
     """What an operator told the worker, in the store; None: he took it back. For "stop" and "recycle" it is drained."""
 
@@ -157,12 +163,14 @@ class Recovered(Struct, kw_only=True, tag="recovered"):
 
 
 class Counted(Struct, tag="counted"):
-    """What the supervisor has counted since it said so last: a worker keeps it with what it counts itself."""
+    """What the supervisor has counted: the worker writes it to the metric store as it is, and answers `Kept`. Numbers
+    ascend; one that dies without an answer is followed by another one, which is given the same."""
 
+    number: int
     rows: list[MetricRow]
 
 
-FromWorker = Hello | Ready | Beat | Measured | Told | Bye | Refused
+FromWorker = Hello | Ready | Beat | Measured | Kept | Told | Bye | Refused
 FromSupervisor = Drain | Lost | Recovered | Counted
 
 

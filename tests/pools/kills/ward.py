@@ -25,7 +25,7 @@ class Ward:
     def __init__(self, made: Made) -> None:
         self.made = made
         self.pool: ProcessPool = made.pool
-        self._foreign = inventory.descendants() - self.pids
+        self.foreign = inventory.descendants() - self.pids
         """What other tests have started in this process, such as a server for a whole session."""
         self._before: Inventory | None = None
         self._others: list[tuple[int, asyncio.Task[Any]]] = []
@@ -88,7 +88,7 @@ class Ward:
         """The pool is at full size and rests, and no other process descends from this one."""
 
         def rests() -> bool:
-            pids, stats = inventory.descendants() - self._foreign, self.pool.stats()
+            pids, stats = inventory.descendants() - self.foreign, self.pool.stats()
             whole = (stats.state, stats.size, stats.ready, stats.busy, stats.queued) == ("running", size, size, 0, 0)
             return whole and len(pids) == size and pids == set(stats.pids)
 
@@ -96,7 +96,7 @@ class Ward:
         try:
             await wait_until(rests, _SETTLED_WITHIN)
         except AssertionError:
-            left = inventory.descendants() - self._foreign
+            left = inventory.descendants() - self.foreign
             raise AssertionError(f"{left} descend from here, {self.pool.stats()}") from None
 
 

@@ -24,9 +24,9 @@ async def test_all_that_match_in_pages_each_once(store: Store, jobs: Jobs, monke
     asked: list[str] = []
     retry = store.jobs.retry
 
-    async def noting(wanted: Sequence[str]) -> list[bool]:
+    async def noting(wanted: Sequence[str], *, queue: str) -> list[bool]:
         asked.extend(wanted)
-        done = await retry(wanted)
+        done = await retry(wanted, queue=queue)
         # A worker takes some at once, and they fail again: they are not met twice.
         claimed = await claim(store, "failing", len(wanted))
         await finish(store, [job.claim for job in claimed], JobState.FAILED)

@@ -47,6 +47,19 @@ async def test_what_a_job_waits_for(store: Store, jobs: Jobs) -> None:
     assert await texts(jobs, "later") == ["its time, 2027-01-15T08:01:30Z (in 1m30s); `promote` makes it ready now"]
 
 
+async def test_a_job_that_is_due_waits_behind_those_before_it(store: Store, jobs: Jobs, clock: TestClock) -> None:
+    await listen(store, "q")
+    await add(store, "due", delay_ms=1_000)
+    await add(store, *(f"j{number}" for number in range(50)))
+    clock.move_to(clock.now_ms() + 1_000)
+    assert await texts(jobs, "due") == ["a free slot of a worker on queue 'q', behind 50 jobs"]
+    assert (await store.jobs.get(["due"]))[0].state is JobState.DELAYED  # type: ignore[union-attr]
+    await add(store, "beside")
+    assert await texts(jobs, "beside") == ["a free slot of a worker on queue 'q', behind 51 jobs"]
+    await store.jobs.claim(ClaimRequest("w", "t", 30_000, (Want("q", 50),)))
+    assert await codes(jobs, "due") == ["next"]
+
+
 async def test_what_a_job_waits_for_under_limits(store: Store, jobs: Jobs) -> None:
     await listen(store, "q")
     await store.queues.set_limits({"q": QueueLimits(concurrency=2, group=GroupLimits(concurrency=1))})

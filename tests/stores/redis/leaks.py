@@ -11,7 +11,7 @@ from tests.stores.redis.servers import Server
 _STATES = ("wait", "active", "delayed", "prioritized", "completed", "failed", "waiting-children")
 _OF_QUEUES = {*_STATES, "id", "meta", "marker", "events", "pc"}
 _OF_JOBS = {"", ":lock", ":logs"}
-_OF_APP = {"queues", "number", "schedules", "schedules_revision", "workers"}
+_OF_APP = {"queues", "number", "schedules", "schedules_revision", "unique_from", "workers"}
 
 
 def left_behind(server: Server, app: str = "shop") -> list[str]:
@@ -76,6 +76,10 @@ def _of_app(client: valkey.Valkey, key: str, app: str) -> Iterator[str]:
         holder = client.get(key).partition("\n")[2]
         if not client.hexists(f"wf:{app}:key:{name}:v", holder):
             yield f"{key} is held by {holder}, which does not run"
+    elif kind == "unique":
+        for key in _members(client, f"wf:{app}:unique"):
+            if not client.exists(f"wf:{app}:key:{key}:v"):
+                yield f"{key} is noted as a unique key, and nobody has it"
     elif kind == "parked":
         for key in client.smembers(f"wf:{app}:parked"):
             if not client.exists(f"wf:{app}:key:{key}:v"):

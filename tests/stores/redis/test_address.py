@@ -62,6 +62,12 @@ def test_sentinels() -> None:
     assert SECRET not in repr(guarded) + guarded.shown
 
 
+@pytest.mark.parametrize("url", ["redis+cluster://h:1/3", "rediss+cluster://h:1?db=3"])
+def test_a_cluster_has_no_other_database(url: str) -> None:
+    with pytest.raises(ConfigError, match="a cluster has no database but 0"):
+        parse(url)
+
+
 def test_a_cluster() -> None:
     address = parse("redis+cluster://h:1")
     assert (address.cluster, address.shown) == (True, "redis+cluster://h:1/0")

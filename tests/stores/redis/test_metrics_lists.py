@@ -118,7 +118,7 @@ async def test_a_retry_a_cancel_and_a_stale_claim_count_nothing(server: Server, 
         (record,) = await store.jobs.claim(ClaimRequest("w", "t", 30_000, (Want("q", 1),)))
         again = Outcome(state=JobState.DELAYED, code="raised", failure=Failure("raised", "no"), attempts_made=1)
         await store.jobs.settle([Settlement(record.claim, again)])
-        stale = Settlement(Claim(record.id, "other"), _outcome(JobState.COMPLETED))
+        stale = Settlement(Claim(record.id, "other", record.queue), _outcome(JobState.COMPLETED))
         assert (await store.jobs.settle([stale])).applied == [False]
         assert await store.jobs.cancel(["b"]) == ["cancelled"]
     assert (kept(server), kept(server, "failed")) == (({}, []), ({}, []))

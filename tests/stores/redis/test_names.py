@@ -6,10 +6,13 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 
+import pytest
 import pytest_asyncio
 
 from tests.stores.redis.bullmq_side import texts
+from tests.stores.redis.proxy import Proxy
 from tests.stores.redis.servers import Server
+from workfleet import stores
 from workfleet.clock import SystemClock
 from workfleet.ports.jobs import ClaimRequest, Want
 from workfleet.stores.redis.names import shown_name
@@ -64,6 +67,30 @@ async def test_it_is_shown_again_after_a_loss(store: RedisStore, server: Server)
     async with asyncio.timeout(_SOON_S):
         while names(server) != ["bull:bWFpbA==:w:w1"] or lost in texts_of_ids(server):
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.full
+async def test_it_is_shown_again_after_a_loss_that_nobody_was_told_of(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores.redis.names, "_PING_S", 0.2)
+    async with Proxy(server.port) as proxy:
+        store = await RedisStore.open(proxy.url, app="shop", clock=SystemClock(), prefix="bull")
+        try:
+            await claim(store, "w1", "t1", "mail")
+            await until_shown(server, ["bull:bWFpbA==:w:w1"])
+            async with asyncio.timeout(_SOON_S):
+                while not proxy.calls["PING"] or proxy.unanswered["PING"]:
+                    await asyncio.sleep(0.01)
+            met, proxy.silent = proxy.connections, True
+            async with asyncio.timeout(_SOON_S):
+                while proxy.connections == met:
+                    await asyncio.sleep(0.05)
+            # The server has been told of the end, as it would be by its own keepalive.
+            proxy.silent = False
+            await until_shown(server, ["bull:bWFpbA==:w:w1"])
+        finally:
+            await store.close()
 
 
 def texts_of_ids(server: Server) -> list[bytes]:

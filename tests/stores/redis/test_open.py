@@ -151,7 +151,7 @@ async def test_a_server_of_another_kind_than_the_url_says(server: Server) -> Non
 async def test_nobody_is_there(own_server: Server) -> None:
     own_server.stop()
     with pytest.raises(
-        StoreUnavailable, match=rf"store {own_server.url}: it cannot be reached \(Error 111 .*\)\. Check the store"
+        StoreUnavailable, match=rf"store {own_server.url}: it cannot be reached \(Error 111 .*\)\. Check its URL"
     ):
         await works(own_server.url)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -13,7 +14,8 @@ from tests.stores.redis.servers import Server
 from workfleet.clock import SystemClock
 from workfleet.model.jobs import FINISHED, JobRecord, JobState
 from workfleet.model.limits import QueueLimits
-from workfleet.ports.jobs import JobQuery, TakeOver
+from workfleet.ports.jobs import ClaimRequest, JobQuery, TakeOver, Want
+from workfleet.stores.redis.scripts import Script
 from workfleet.stores.redis.store import RedisStore
 from workfleet.testing.contracts.harness import claim, finish, ids, job, jobs, state, stored
 
@@ -120,6 +122,67 @@ async def test_it_ends_as_one_that_cannot_be_read(store: RedisStore, server: Ser
     assert (bad.state in FINISHED, bad.outcome) == (True, "undecodable")
     assert bad.failure is not None
     assert "one of its numbers is none" in bad.failure.message
+
+
+def garble(server: Server, names: str) -> None:
+    for name in names.split():
+        server.ask("HSET", f"shop:q:{name}", "timestamp", "abc")
+
+
+async def test_many_that_cannot_be_read_keep_no_place_of_a_claim(store: RedisStore, server: Server) -> None:
+    bad = " ".join(f"bad{n}" for n in range(25))
+    await store.jobs.enqueue(jobs(bad))
+    await store.jobs.enqueue([*jobs("g1 g2 g3 g4 g5"), job("later", delay_ms=60_000), *jobs("r1 r2 r3", queue="r")])
+    garble(server, bad)
+    asked = ClaimRequest("w", "t1", 60_000, (Want("q", 10, 3), Want("r", 3, 1)), total=6)
+    given = await store.jobs.claim(asked)
+    assert ids(given) == "r1 g1 g2 g3 g4 g5"
+    assert [each.token for each in given] == ["t1"] * 6
+    assert ids(await store.jobs.claim(asked)) == "r1 g1 g2 g3 g4 g5", "a repeat"
+    counts = await store.jobs.counts()
+    assert (counts["q"].failed, counts["q"].active, counts["r"].active) == (25, 5, 1)
+    later = await stored(store, "later")
+    assert await store.jobs.next_due_ms(["q", "r"]) in (None, later.due_ms)
+
+
+async def test_a_claim_that_goes_on_after_them_may_be_sent_twice(store: RedisStore, server: Server) -> None:
+    """The script that takes the next ones knows by itself what its first answer was, lost or not."""
+    await store.jobs.enqueue(jobs("bad g1 g2 g3 g4"))
+    garble(server, "bad")
+    ask, cycles = store.jobs._running._asking.ask, 0
+
+    async def twice(script: Script, asked: Mapping[str, Any]) -> Any:
+        nonlocal cycles
+        cycles += script is store.jobs._running._cycle
+        if cycles == 2:
+            await ask(script, asked)
+        return await ask(script, asked)
+
+    store.jobs._running._asking.ask = twice  # type: ignore[method-assign]
+    given = await claim(store, 3)
+    assert (ids(given), cycles) == ("g1 g2 g3", 2)
+    assert await state(store, "g4") == "waiting"
+    await finish(store, given)
+    assert await state(store, "bad") == "failed"
+
+
+async def test_very_many_of_them_are_failed_in_several_claims(store: RedisStore, server: Server) -> None:
+    """So that nobody waits for long; who claims them is woken, and goes on at once."""
+    bad = " ".join(f"bad{n}" for n in range(1_005))
+    await store.jobs.enqueue(jobs(f"{bad} good"))
+    garble(server, bad)
+    assert await claim(store, 10) == []
+    assert (await store.jobs.counts())["q"].failed == 1_000
+    assert await store.jobs.wait(["q"], 0)
+    assert ids(await claim(store, 10)) == "good"
+
+
+async def test_they_keep_no_slot_of_a_limit(store: RedisStore, server: Server) -> None:
+    await store.queues.set_limits({"q": QueueLimits(concurrency=2)})
+    await store.jobs.enqueue(jobs("b1 b2 b3 g1 g2 g3"))
+    garble(server, "b1 b2 b3")
+    assert ids(await claim(store, 10)) == "g1 g2"
+    assert await claim(store, 10) == []
 
 
 @pytest.mark.parametrize("made", [("SET", "x"), ("RPUSH", "x"), ("SADD", "x")])

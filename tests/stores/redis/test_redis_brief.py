@@ -108,12 +108,14 @@ async def test_one_note_for_many_tells_a_repeat_from_a_stale_claim(
     assert ids(await _there(store, "a b c d")) == "d"
     token = records[0].token
     assert token is not None
-    note = f"wf:shop:erased:{token}:v"
+    note = f"wf:shop:erased:{token}:q:v"
     assert sorted(texts(server.ask("SMEMBERS", note))) == ["a", "b", "c"]
     left = server.ask("PTTL", note)
     assert isinstance(left, int)
     assert 0 < left <= 300_000
-    stale = [Settlement(Claim(each.id, "another"), one.outcome) for each, one in zip(records, done, strict=True)]
+    stale = [
+        Settlement(Claim(each.id, "another", each.queue), one.outcome) for each, one in zip(records, done, strict=True)
+    ]
     for opened in (store, other):
         assert (await opened.jobs.settle(stale)).applied == [False] * 4
 
@@ -238,11 +240,14 @@ async def test_many_are_added_as_one_at_a_time(store: RedisStore, server: Server
     assert server.ask("GET", "shop:q:id") == b"7"
 
 
-async def test_an_order_that_the_clock_turns_round_is_kept(store: RedisStore, clock: ManualClock) -> None:
-    await store.jobs.enqueue(jobs("a b"))
+@pytest.mark.parametrize("said", [{}, {"priority": 1}])
+async def test_newcomers_are_last_also_where_the_clock_was_turned_back(
+    store: RedisStore, clock: ManualClock, said: dict[str, int]
+) -> None:
+    await store.jobs.enqueue(jobs("a b", **said))
     await clock.advance(-1_000)
-    await store.jobs.enqueue(jobs("c d"))
-    assert ids(await claim(store, 9)) == "c d a b"
+    await store.jobs.enqueue(jobs("c d", **said))
+    assert ids(await claim(store, 9)) == "a b c d"
 
 
 async def test_what_is_there_already_is_not_added(store: RedisStore) -> None:

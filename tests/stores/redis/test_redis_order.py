@@ -73,6 +73,42 @@ async def test_a_job_returns_to_its_place_in_a_long_queue(
     assert [record.id for record in await claim(store, 300)] == names
 
 
+def _held_up(server: Server, name: str, key: str, due_ms: int) -> None:
+    """A ready job is delayed as it was before it was due: nothing has come by since."""
+    assert server.ask("LREM" if key == "wait" else "ZREM", f"shop:q:{key}", *([0] if key == "wait" else []), name) == 1
+    server.ask("ZADD", "shop:q:delayed", due_ms * 4096, name)
+
+
+@pytest.mark.parametrize(("priority", "key"), [(0, "wait"), (1, "prioritized")])
+@pytest.mark.parametrize("at", [0, 1, 150, 298, 299])
+async def test_one_that_is_due_is_counted_at_its_place_in_a_long_queue(
+    store: Store,  # noqa: F811
+    clock: ManualClock,  # noqa: F811
+    server: Server,
+    priority: int,
+    key: str,
+    at: int,
+) -> None:
+    names = [f"j{number:03}" for number in range(300)]
+    for name in names:
+        await store.jobs.enqueue([job(name, priority=priority)])
+        await clock.advance(1)
+    _held_up(server, names[at], key, clock.now_ms() - 1)
+    assert [place.ahead for name in names if (place := await store.jobs.place(name))] == list(range(300))
+    assert await state(store, names[at]) == "delayed"
+    assert [record.id for record in await claim(store, 300)] == names
+
+
+async def test_of_very_many_that_are_due_those_are_looked_at_that_a_claim_makes_ready(
+    store: Store,  # noqa: F811
+    clock: ManualClock,  # noqa: F811
+) -> None:
+    await store.jobs.enqueue([job("x", priority=1), *(job(f"j{number}", delay_ms=5) for number in range(1_500))])
+    await clock.advance(5)
+    places = [await store.jobs.place(name) for name in ("j0", "j999", "j1000", "j1499", "x")]
+    assert [place and place.ahead for place in places] == [0, 999, 1_000, 1_499, 1_000]
+
+
 async def test_a_repeated_settle_does_not_add_again_what_was_deleted(store: Store) -> None:  # noqa: F811
     await store.jobs.enqueue(jobs("a"))
     (record,) = await claim(store)

@@ -20,6 +20,8 @@ from workfleet.stores.redis.store import RedisStore
 
 MOST = 2
 """So many calls of each script are lost, one a life."""
+LIVES = 8
+"""In so many lives at the most it is waited for."""
 KNOWN = {"enqueue", "cycle", "report", "takeover", "schedule_fire", "schedule_merge", "worker_register", "pulse",
          "lock_acquire", "lock_release", "key_put", "operate", "cancels", "prune", "counts"}  # fmt: skip
 
@@ -106,7 +108,7 @@ def test_each_call_is_lost_once(walk: Walk, when: When) -> None:
         # Claims and settles are one script, and most of what there is.
         for number in range(1, min(calls[name], MOST * 4 if name == "cycle" else MOST) + 1):
             met = len(walk.lost)
-            for _ in range(3):
+            for _ in range(LIVES):
                 # What a worker asks only when it has nothing else to do is not asked in every life.
                 walk.live(name, number, when)
                 if len(walk.lost) > met:

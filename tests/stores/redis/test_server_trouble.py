@@ -195,7 +195,7 @@ async def test_its_password_is_changed_while_we_work(guarded: Server) -> None:
         # Who is connected stays so.
         await store.check()
         guarded.ask("CLIENT", "KILL", "USER", "me")
-        await refused(store.check, "the server refuses the user or the password (WRONGPASS). Check them in the store's")
+        await refused(store.check, "the server refuses the user or the password (WRONGPASS). Check them in its URL")
         guarded.ask("ACL", "SETUSER", "me", ">old")
         await goes_on(store)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import AuthenticationError, BusyLoadingError
+from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
 
 from workfleet.stores.redis import trouble
 
@@ -59,3 +59,10 @@ def test_no_secret_is_repeated() -> None:
 
 def test_a_server_that_loads_while_one_logs_in() -> None:
     assert trouble.unreachable(S, BusyLoadingError("x"), None).reason == "the server is loading its data (LOADING)"
+
+
+def test_a_database_that_a_cluster_does_not_have() -> None:
+    said = trouble.unreachable(S, ResponseError("SELECT is not allowed in cluster mode"), None)
+    assert (said.reason, said.passing) == (
+        "a cluster has no database but 0 (SELECT is not allowed in cluster mode)", False
+    )  # fmt: skip

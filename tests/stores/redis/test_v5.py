@@ -134,7 +134,9 @@ async def test_who_else_is_about(store: RedisStore, server: Server) -> None:
     await store.fleet.register(WorkerRecord(id="w", identity=identity))
     await store.jobs.enqueue(jobs("a"))
     await claimed(store)
-    plain = QueuePeers(queue="q", version="bullmq:6.7.0", is_v5=False, paused=False, kept_by_v5=None, workers=())
+    plain = QueuePeers(
+        queue="q", version="bullmq:6.7.0", is_v5=False, paused=False, kept_by_v5=None, groups=0, workers=()
+    )
     assert await store.peers() == [plain]
     assert plain.warning is None
     other = await RedisStore.open(server.url, app="stock", clock=SystemClock(), prefix="bull")

@@ -10,6 +10,6 @@ board = Board.attach(int(sys.argv[1]), clock=SystemClock())
 number, slots = 0, []
 while True:
     number += 1
-    slots.append(board.put(Claim(f"job-{number}", f"{number**5}")))
+    slots.append(board.put(Claim(f"job-{number}", f"{number**5}", "q")))
     if len(slots) == board.slots:
         board.clear(slots.pop(0))

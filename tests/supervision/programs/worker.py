@@ -79,7 +79,7 @@ class Worker:
 
     def claim(self, job: str) -> None:
         note("claims.jsonl", [job, ORDER.worker_id])
-        self.slots.append(self.board.put(Claim(job, f"token-{job}"), label="tests.job"))
+        self.slots.append(self.board.put(Claim(job, f"token-{job}", "q"), label="tests.job"))
 
     def beat(self, *, completed: int = 0, failed: int = 0, unready: tuple[str, ...] = ()) -> None:
         self.board.beat()

@@ -48,6 +48,11 @@ class Run:
         self._stop_at = 0.0
         self._said: set[str] = set()
         self._untold: deque[JobRecovered] = deque(maxlen=_UNTOLD_LIMIT)
+        self._when_ready: list[Callable[[], None]] = []
+
+    def when_ready(self, call: Callable[[], None]) -> None:
+        """Call this whenever a worker begins to work: it may live for a moment only."""
+        self._when_ready.append(call)
 
     def greeted(self, hello: Hello) -> None:
         """A worker knows its settings."""
@@ -64,6 +69,8 @@ class Run:
             self.state = "ready"
         self.first_ready.set()
         self._hand_on()
+        for call in self._when_ready:
+            call()
         self.changed.set()
 
     def told_to_stop(self, signal_name: str) -> None:

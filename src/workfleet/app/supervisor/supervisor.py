@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 
 from workfleet.app.status import WorkerStatus
 from workfleet.events import Event
+from workfleet.observe.logs.writers import on_standard_error
 from workfleet.ports.clock import Clock
 from workfleet.supervision.control import Hello
 from workfleet.supervision.lifeline import adopt_orphans
@@ -26,6 +26,8 @@ from .run import Run
 from .slot import Slot
 from .waiting import first
 
+_SAY_S = 1.0
+"""How long whoever reads standard error is waited for."""
 _CLOSE_MS = 3_000
 """The least time for that, also when the budget is used up, and the most after a second signal."""
 
@@ -147,5 +149,4 @@ class Supervisor:
 
 
 def _say(message: str) -> None:
-    sys.stderr.write(f"{message}\n")
-    sys.stderr.flush()
+    on_standard_error(message, _SAY_S)

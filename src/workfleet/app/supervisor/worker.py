@@ -25,6 +25,7 @@ from workfleet.supervision.control import (
     FromSupervisor,
     FromWorker,
     Hello,
+    Kept,
     Measured,
     Ready,
     Refused,
@@ -64,7 +65,10 @@ class WorkerProcess:
         self.bye: Bye | None = None
         self.refused: Refused | None = None
         self.measured: list[Sample] | None = None
-        """What it has measured, as it said last."""
+        """What it has measured, as it said last, at the instant `measured_at`."""
+        self.measured_at = 0.0
+        self.kept = 0
+        """Up to which number it has stored what it was given of metrics."""
         self.ready = False
         self.stuck: str | None = None
         """Why it is taken for stuck."""
@@ -143,6 +147,12 @@ class WorkerProcess:
         """The names and ids of the jobs that it holds, the newest first: what blocks it has begun late."""
         jobs = [entry for entry in self.board.entries() if entry.kind == "job"]
         return [job.shown for job in sorted(jobs, key=lambda job: (job.noted_ms, job.sequence), reverse=True)]
+
+    @property
+    def still_s(self) -> float:
+        """For how long its loop has made no progress; 0 while it does not beat yet, or no more."""
+        progress_ms = self.board.progress_ms()
+        return max(self._clock.monotonic() - progress_ms / 1000, 0.0) if progress_ms else 0.0
 
     def kill(self, why: str) -> None:
         """End it and what it has started, at once."""
@@ -229,7 +239,9 @@ class WorkerProcess:
         elif isinstance(message, Beat):
             self.beat, self._beat_at = message, self._clock.monotonic()
         elif isinstance(message, Measured):
-            self.measured = message.samples
+            self.measured, self.measured_at = message.samples, self._clock.monotonic()
+        elif isinstance(message, Kept):
+            self.kept = message.number
         elif isinstance(message, Told):
             self._told(message.instruction)
         elif isinstance(message, Bye):

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 from workfleet.errors import ConfigError, Problem
-from workfleet.events import Event, LogFailed, LogRecovered
 
 from .options import STREAMS, Destination, LogFormat, level_of
 from .places import FilePlace, Place, StreamPlace
 from .rendering import ConsoleLine, LogLine, Renderer, json_line
+from .streamed import Streamed
+from .troubles import Tell, Troubles, reason_of
+from .writers import has_room, on_standard_error
 
-Tell = Callable[[Event], None]
-AGAIN_S: Final = 60.0
-"""Troubles of a destination that come and go are told of at most so often."""
+_LAST_S: Final = 0.05
+"""How long the last resort waits for whoever reads standard error."""
 
 
 class Outlet(Protocol):
@@ -27,7 +28,9 @@ class Outlet(Protocol):
     name: str
     level: int | None
     """None: that of the logger."""
-    failing: bool
+
+    @property
+    def failing(self) -> bool: ...
 
     def take(self, line: LogLine) -> None:
         """Write or queue it. Never raises."""
@@ -44,39 +47,26 @@ class Written:
     def __init__(
         self, name: str, place: Place, render: Renderer, level: int | None, tell: Tell, monotonic: Callable[[], float]
     ) -> None:
-        self.name, self.level, self.failing = name, level, False
-        self._place, self._render, self._tell, self._monotonic = place, render, tell, monotonic
-        self._lost = 0
-        self._told = False
-        self._told_at: float | None = None
+        self.name, self.level = name, level
+        self._place, self._render, self._tell = place, render, tell
+        self._troubles = Troubles(name, monotonic)
+
+    @property
+    def failing(self) -> bool:
+        return self._troubles.failing
 
     def take(self, line: LogLine) -> None:
         try:
             self._place.put(f"{self._render(line)}\n".encode(errors="backslashreplace"))
         except (OSError, ValueError) as error:
-            self._lost += 1
-            if not self.failing:
-                self.failing = True
-                self._tell_failed(error)
+            told = self._troubles.failed(error)
         else:
-            if self.failing:
-                self.failing = False
-                self._tell_recovered()
+            told = self._troubles.worked()
+        if told is not None:
+            self._tell(told)
 
     def close(self, timeout_s: float) -> None:
         self._place.close()
-
-    def _tell_failed(self, error: Exception) -> None:
-        now = self._monotonic()
-        self._told = self._told_at is None or now - self._told_at >= AGAIN_S
-        if self._told:
-            self._told_at = now
-            self._tell(LogFailed(destination=self.name, error=_reason(error), lost=self._lost))
-
-    def _tell_recovered(self) -> None:
-        if self._told:
-            lost, self._lost = self._lost, 0
-            self._tell(LogRecovered(destination=self.name, lost=lost))
 
 
 def written(
@@ -86,40 +76,44 @@ def written(
     stream: TextIO | None,
     tell: Tell,
     monotonic: Callable[[], float],
-) -> Written:
+) -> Outlet:
     """A destination of the settings, open. `stream` stands for standard error. Raises `ConfigError`."""
-    place = _place(name, destination.to, stream)
     level = None if destination.level is None else level_of(destination.level)
+    if destination.to in STREAMS:
+        there = sys.stdout if destination.to == "stdout" else stream or sys.stderr
+        render = _renderer(destination.format or usual, terminal=there.isatty())
+        if _has_descriptor(there):
+            return Streamed(name, there, render, level, tell, monotonic)
+        return Written(name, StreamPlace(there), render, level, tell, monotonic)
+    place = _file(name, destination.to)
     # How a person wants to see them is no matter of a file that a machine reads.
-    form = destination.format or (usual if destination.to in STREAMS else "auto")
-    return Written(name, place, _renderer(form, place), level, tell, monotonic)
+    render = _renderer(destination.format or "auto", terminal=place.is_terminal())
+    return Written(name, place, render, level, tell, monotonic)
 
 
 def last_resort(text: str) -> None:
-    """A line on standard error, whatever became of it: nobody else is left to tell."""
-    try:
-        os.write(2, f"{text}\n".encode(errors="backslashreplace"))
-    except OSError:
-        pass
+    """A line on standard error, whatever became of it, unless its reader stands still: nobody else is left to tell."""
+    if has_room(2):
+        on_standard_error(text, _LAST_S)
 
 
-def _place(name: str, to: str | Path, stream: TextIO | None) -> Place:
-    if to in STREAMS:
-        return StreamPlace(sys.stdout if to == "stdout" else stream or sys.stderr)
-    path = Path(to).absolute()
+def _file(name: str, to: str | Path) -> FilePlace:
     try:
-        return FilePlace(path)
+        return FilePlace(Path(to).absolute())
     except OSError as error:
-        message = f"cannot be written to: {_reason(error)}"
+        message = f"cannot be written to: {reason_of(error)}"
         raise ConfigError(Problem(f"log.destinations.{name}.to", message, str(to))) from None
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+def _has_descriptor(stream: TextIO) -> bool:
+    try:
+        stream.fileno()
+    except (AttributeError, OSError, ValueError):  # a stream in memory
+        return False
+    return True
 
 
-def _renderer(wanted: LogFormat, place: Place) -> Renderer:
-    terminal = place.is_terminal()
+def _renderer(wanted: LogFormat, *, terminal: bool) -> Renderer:
     if wanted == "json" or (wanted == "auto" and not terminal):
         return json_line
     return ConsoleLine(colour=_colour(terminal=terminal))

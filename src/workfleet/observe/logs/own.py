@@ -15,8 +15,8 @@ from typing import Final
 from workfleet.events import LogDropped, LogFailed, LogRecovered
 
 from .options import LEVELS, OwnDestination, level_of
-from .outlets import AGAIN_S, Tell
 from .rendering import LogLine
+from .troubles import AGAIN_S, Tell
 
 MOST_WAITING: Final = 10_000
 _INSIDE: ContextVar[bool] = ContextVar("workfleet_log_destination", default=False)

@@ -1,13 +1,15 @@
-"""Where text lines go: a stream of this process, or a file that several processes write to. Each line is one write."""
+"""Where text lines go: a file that several processes write to, a pipe to a parent, a stream in memory. Each line is one
+write."""
 
 from __future__ import annotations
 
 import os
-import select
 from pathlib import Path
 from typing import Protocol, TextIO
 
-_PATIENCE_S = 0.05
+from .writers import Write, has_room
+
+_PATIENCE_MS = 50
 """How long a line waits for a reader of a pipe that is full and does not block."""
 
 
@@ -15,51 +17,62 @@ class Place(Protocol):
     """Takes bytes that end a line. Raises OSError or ValueError where it cannot."""
 
     def put(self, data: bytes) -> None: ...
-    def is_terminal(self) -> bool: ...
     def close(self) -> None: ...
 
 
-class _Writing:
+class Writing:
     """One write a line, and further ones only for what that did not take. A line that was left without its end is ended
     before the next one."""
 
     def __init__(self) -> None:
         self._torn = False
 
-    def write(self, fd: int, data: bytes) -> None:
-        """Raises OSError."""
+    def write(self, write: Write, data: bytes) -> bytes:
+        """Returns what would have to wait: whoever called goes on with it. Raises OSError for what fails."""
         whole = b"\n" + data if self._torn else data
         left = memoryview(whole)
         try:
             while left:
-                try:
-                    left = left[os.write(fd, left) :]
-                except BlockingIOError:
-                    if not select.select([], [fd], [], _PATIENCE_S)[1]:
-                        raise
-        finally:
-            if len(left) < len(whole):
-                self._torn = bool(left)
+                left = left[write(left) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._torn = self._torn if len(left) == len(whole) else True
+            raise
+        self._torn = False
+        return bytes(left)
+
+
+class _Descriptor:
+    """A descriptor of our own that may not block: then a line waits a moment for a reader, and those that follow it do
+    not, until one gets through."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._patient = True
+
+    def write(self, data: memoryview) -> int:
+        """Raises OSError."""
+        try:
+            taken = os.write(self.fd, data)
+        except BlockingIOError:
+            if not (self._patient and has_room(self.fd, _PATIENCE_MS)):
+                self._patient = False
+                raise TimeoutError("nobody reads it") from None
+            return 0
+        self._patient = True
+        return taken
 
 
 class StreamPlace:
-    """A stream that is open: what others print to it stays in its order."""
+    """A stream in memory."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._fd = _descriptor(stream)
-        self._writing = _Writing()
 
     def put(self, data: bytes) -> None:
-        if self._fd is None:
-            self._stream.write(data.decode())
-            self._stream.flush()
-            return
+        self._stream.write(data.decode())
         self._stream.flush()
-        self._writing.write(self._fd, data)
-
-    def is_terminal(self) -> bool:
-        return self._stream.isatty()
 
     def close(self) -> None:
         """It is not ours."""
@@ -70,17 +83,14 @@ class PipePlace:
     redirect this."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = os.dup(fd)
-        self._writing = _Writing()
+        self._there = _Descriptor(os.dup(fd))
+        self._writing = Writing()
 
     def put(self, data: bytes) -> None:
-        self._writing.write(self._fd, data)
-
-    def is_terminal(self) -> bool:
-        return False
+        self._writing.write(self._there.write, data)
 
     def close(self) -> None:
-        os.close(self._fd)
+        os.close(self._there.fd)
 
 
 class FilePlace:
@@ -90,27 +100,27 @@ class FilePlace:
     def __init__(self, path: Path) -> None:
         """Raises OSError where it cannot be opened."""
         self._path = path
-        self._writing = _Writing()
-        self._fd: int | None = None
-        self._open()
+        self._writing = Writing()
+        self._there: _Descriptor | None = self._opened()
 
     def put(self, data: bytes) -> None:
-        if self._fd is None or not self._is_there(self._fd):
+        if self._there is None or not self._is_there(self._there.fd):
             self.close()
-            self._open()
-        assert self._fd is not None
-        self._writing.write(self._fd, data)
+            self._there = self._opened()
+        self._writing.write(self._there.write, data)
 
     def is_terminal(self) -> bool:
-        return self._fd is not None and os.isatty(self._fd)
+        return self._there is not None and os.isatty(self._there.fd)
 
     def close(self) -> None:
-        if self._fd is not None:
-            fd, self._fd = self._fd, None
-            os.close(fd)
+        if self._there is not None:
+            there, self._there = self._there, None
+            os.close(there.fd)
 
-    def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
+    def _opened(self) -> _Descriptor:
+        # What stands in the place of a file may be a pipe or a terminal, whose reader nobody waits for.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        return _Descriptor(os.open(self._path, flags, 0o666))
 
     def _is_there(self, fd: int) -> bool:
         try:
@@ -129,10 +139,3 @@ def unwritable(path: Path) -> str | None:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return "it may not be written to"
     return None
-
-
-def _descriptor(stream: TextIO) -> int | None:
-    try:
-        return stream.fileno()
-    except (AttributeError, OSError, ValueError):  # a stream in memory
-        return None

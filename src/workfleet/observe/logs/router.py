@@ -17,6 +17,8 @@ from .rendering import LogLine, json_line
 READY = "workfleet_line"
 """The attribute of a record that has its line already."""
 _KNOWN = 1_000
+_ROOT = "root"
+_NONE: frozenset[str] = frozenset()
 
 
 class Lines:
@@ -27,22 +29,38 @@ class Lines:
         self._formatter = logging.Formatter()
 
     def of(self, record: logging.LogRecord) -> LogLine:
+        """Never raises: a log call must not fail the code that makes it."""
+        try:
+            return self._whole(record)
+        except Exception as error:  # noqa: BLE001 - the boundary around what users give, and what their context is
+            return self._unmade(record, error)
+
+    def _whole(self, record: logging.LogRecord) -> LogLine:
         facts = record.__dict__
-        given: dict[str, object] = facts.get("workfleet") or {
-            name: value for name, value in facts.items() if name not in _ORDINARY
-        }
+        own = type(facts.get("workfleet")) is dict
+        given = facts["workfleet"] if own else _extras(facts)
+        said = facts.get("workfleet_said")
         around = {} if self._context is None else self._context()
         trace = self._trace(record)
         return LogLine(
             at_s=record.created,
             level=record.levelname.lower(),
-            logger=record.name,
+            logger=record.name or _ROOT,
             message=self._redactor.text(_message(record)),
-            event=facts.get("workfleet_event"),
+            event=facts.get("workfleet_event") if own else None,
             fields=self._redactor.fields({**around, **context_fields(), **given}),
-            said=facts.get("workfleet_said", frozenset()),
+            said=said if isinstance(said, frozenset) else _NONE,
             exception=self._redactor.text(trace) if trace else None,
         )
+
+    def _unmade(self, record: logging.LogRecord, error: Exception) -> LogLine:
+        kind = type(error).__name__
+        try:
+            message = f"{self._redactor.text(_message(record))} (no more of this line can be made: {kind})"
+        except Exception:  # noqa: BLE001 - as above. Without redaction nothing of it is told
+            message = f"(no such line can be made: {kind})"
+        level, logger = str(record.levelname).lower(), str(record.name or _ROOT)
+        return LogLine(at_s=record.created, level=level, logger=logger, message=message)
 
     def _trace(self, record: logging.LogRecord) -> str | None:
         parts = [self._formatter.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
@@ -71,8 +89,20 @@ class Router(logging.Handler):
         self._levels: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        line: LogLine = record.__dict__.get(READY) or self._lines.of(record)
-        usual = self._usual(record.name)
+        made = record.__dict__.get(READY)
+        line = made if isinstance(made, LogLine) else self._lines.of(record)
+        try:
+            self._give_out(line, record)
+        except Exception as error:  # noqa: BLE001 - as in `Lines.of`: there may be anything in a record of others
+            last_resort(f"a line of logger {line.logger} cannot be given out: {type(error).__name__}")
+
+    def close_all(self, timeout_s: float) -> None:
+        """Close the destinations, those first that still have something to tell. Each has its part of the time."""
+        for outlet in reversed(self._outlets):
+            outlet.close(timeout_s / len(self._outlets))
+
+    def _give_out(self, line: LogLine, record: logging.LogRecord) -> None:
+        usual = self._usual(line.logger)
         about = line.fields.get("destination") if line.event == LogFailed.wire_name else None
         heard = False
         for outlet in self._outlets:
@@ -81,13 +111,8 @@ class Router(logging.Handler):
                 heard = heard or not outlet.failing
         if about is not None and not heard:
             last_resort(json_line(line))
-        if self._keep is not None and record.levelno >= self._keep_from and not _is_ours(record.name):
+        if self._keep is not None and record.levelno >= self._keep_from and not _is_ours(line.logger):
             self._keep(line)
-
-    def close_all(self, timeout_s: float) -> None:
-        """Close the destinations, those first that still have something to tell. Each has its part of the time."""
-        for outlet in reversed(self._outlets):
-            outlet.close(timeout_s / len(self._outlets))
 
     def _usual(self, name: str) -> int:
         level = self._levels.get(name)
@@ -100,6 +125,11 @@ class Router(logging.Handler):
 
 def _is_ours(logger: str) -> bool:
     return logger == OWN_LOGGER or logger.startswith(f"{OWN_LOGGER}.")
+
+
+def _extras(facts: Mapping[str, object]) -> dict[str, object]:
+    """What somebody gave as `extra`. What is named as ours and is not, is his."""
+    return {name: value for name, value in facts.items() if name not in _ORDINARY}
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -118,11 +148,4 @@ def _shown(value: object) -> str:
 
 
 # What every record has: the rest is what somebody gave as `extra`.
-_ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {
-    "message",
-    "asctime",
-    "workfleet",
-    "workfleet_event",
-    "workfleet_said",
-    READY,
-}
+_ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}

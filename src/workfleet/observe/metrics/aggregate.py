@@ -1,6 +1,6 @@
 """From rows to points, by the kind of the metric: one definition for every store. Pure, and holds no more than points.
 
-Counters add their increases, histograms add their buckets, gauges keep last, mean, least and most.
+Counters add their increases, histograms add their buckets; gauges are merged at each instant (`gauges.py`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import TypeAlias
 
+from .catalogue import CATALOGUE
+from .gauges import GaugeLine
 from .model import (
+    LASTS_MS,
     QUANTILES,
     CounterPoint,
-    GaugePoint,
     HistogramPoint,
     Kind,
     LabelSet,
@@ -32,49 +34,80 @@ def matches(labels: LabelSet, query: MetricQuery) -> bool:
     return set(query.labels.items()) <= set(labels)
 
 
-def aggregate(rows: Iterable[MetricRow], query: MetricQuery) -> list[MetricSeries]:
-    """Series sorted by labels. `rows` come in any order, and are of the query's name, labels and range already."""
-    steps: dict[tuple[LabelSet, Kind], dict[int, _Step]] = {}
-    for row in rows:
-        kept = row.labels if query.by is None else tuple(pair for pair in row.labels if pair[0] in query.by)
+def reads_from_ms(kind: Kind, query: MetricQuery) -> int:
+    """The first instant whose rows a query needs: what a gauge was before still holds when the range begins."""
+    return query.from_ms - LASTS_MS if kind == "gauge" else query.from_ms
+
+
+class Aggregation:
+    """The answer to a query, which takes rows in pieces. They are of the query's name and labels, and from
+    `reads_from_ms` to its end; those of gauges come in order of time, the others in any."""
+
+    def __init__(self, query: MetricQuery) -> None:
+        self._query = query
+        self._steps: dict[tuple[LabelSet, Kind], dict[int, _Step]] = {}
+        self._lines: dict[LabelSet, GaugeLine] = {}
+        self._line_of: dict[LabelSet, GaugeLine] = {}
+        """By all labels, so that those which are kept are looked for once, not with every row."""
+        ours = CATALOGUE.get(query.name)
+        self._merge = query.merge or (ours.merge if ours is not None else "sum")
+
+    def add(self, rows: Iterable[MetricRow]) -> None:
+        for row in rows:
+            if row.kind == "gauge":
+                line = self._line_of.get(row.labels) or self._line(row.labels)
+                line.put(row.labels, row.at_ms, row.value)
+            else:
+                self._count(row)
+
+    def series(self) -> list[MetricSeries]:
+        """Sorted by labels. Call it once, at the end."""
+        points: dict[tuple[LabelSet, Kind], tuple[Point, ...]] = {
+            (labels, "gauge"): line.points() for labels, line in self._lines.items()
+        }
+        for key, of_series in self._steps.items():
+            points[key] = tuple(_POINT[key[1]](step, self._query) for _, step in sorted(of_series.items()))
+        return [
+            MetricSeries(name=self._query.name, kind=kind, labels=dict(labels), points=found)
+            for (labels, kind), found in sorted(points.items(), key=lambda item: item[0])
+            if found
+        ]
+
+    def _line(self, labels: LabelSet) -> GaugeLine:
+        kept = self._kept(labels)
+        if kept not in self._lines:
+            self._lines[kept] = GaugeLine(self._query, self._merge)
+        line = self._line_of[labels] = self._lines[kept]
+        return line
+
+    def _count(self, row: MetricRow) -> None:
+        query = self._query
         start = query.from_ms if query.step_ms is None else row.at_ms - row.at_ms % query.step_ms
-        of_series = steps.setdefault((kept, row.kind), {})
+        of_series = self._steps.setdefault((self._kept(row.labels), row.kind), {})
         step = of_series.get(start)
         if step is None:
             step = of_series[start] = _Step(start)
         step.add(row)
-    return [
-        MetricSeries(
-            name=query.name,
-            kind=kind,
-            labels=dict(labels),
-            points=tuple(_POINT[kind](step, query) for _, step in sorted(of_series.items())),
-        )
-        for (labels, kind), of_series in sorted(steps.items(), key=lambda item: item[0])
-    ]
+
+    def _kept(self, labels: LabelSet) -> LabelSet:
+        by = self._query.by
+        return labels if by is None else tuple(pair for pair in labels if pair[0] in by)
 
 
 class _Step:
-    """What was seen of one series in one step."""
+    """What was counted of one series in one step."""
 
-    __slots__ = ("at_ms", "buckets", "count", "last", "last_ms", "least", "most", "rows", "total")
+    __slots__ = ("at_ms", "buckets", "count", "total")
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
-        self.rows = self.count = 0
-        self.total = self.last = 0.0
-        self.last_ms = -1
-        self.least, self.most = inf, -inf
+        self.count, self.total = 0, 0.0
         # By both ends, because a release, or another series, may have other bounds.
         self.buckets: dict[Bucket, int] = {}
 
     def add(self, row: MetricRow) -> None:
-        self.rows += 1
         self.count += row.count
         self.total += row.value
-        self.least, self.most = min(self.least, row.value), max(self.most, row.value)
-        if row.at_ms >= self.last_ms:
-            self.last, self.last_ms = row.value, row.at_ms
         for bucket, count in _spread(row):
             self.buckets[bucket] = self.buckets.get(bucket, 0) + count
 
@@ -85,10 +118,6 @@ def _counter(step: _Step, query: MetricQuery) -> Point:
         # The first and the last step may stick out of the range: what is outside was not counted.
         start, end = max(start, step.at_ms), min(end, step.at_ms + query.step_ms)
     return CounterPoint(at_ms=step.at_ms, increase=step.total, rate=step.total / ((end - start) / 1000))
-
-
-def _gauge(step: _Step, query: MetricQuery) -> Point:
-    return GaugePoint(at_ms=step.at_ms, last=step.last, mean=step.total / step.rows, min=step.least, max=step.most)
 
 
 def _histogram(step: _Step, query: MetricQuery) -> Point:
@@ -108,7 +137,7 @@ def _histogram(step: _Step, query: MetricQuery) -> Point:
     )
 
 
-_POINT = {"counter": _counter, "gauge": _gauge, "histogram": _histogram}
+_POINT = {"counter": _counter, "histogram": _histogram}
 
 
 def quantile(buckets: Mapping[Bucket, int], share: float) -> float:

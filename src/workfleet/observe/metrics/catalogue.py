@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from workfleet.ports.metrics import Kind
 
+from .model import Merge
+
 BEGIN, END = "<!-- metrics: begin -->", "<!-- metrics: end -->"
 PREFIX = "workfleet_"
 """What our names begin with, and no name of the application's may."""
@@ -27,6 +29,8 @@ class Metric(Struct, frozen=True):
     kind: Kind
     labels: tuple[str, ...]
     text: str
+    merge: Merge = "sum"
+    """Of a gauge: what several series are together. Ages and instants have no sum."""
 
 
 _JOB = ("job", "queue")
@@ -35,7 +39,8 @@ _ALL = (
         "workfleet_jobs_total",
         "counter",
         ("job", "outcome", "queue"),
-        "Runs of jobs that ended, by outcome: completed, failed, timed_out and so on; retried: it will be tried again.",
+        "Runs of jobs that ended, by outcome: completed, failed, timed_out and so on; retried: it will be tried again; "
+        "deferred: no handler here, another worker may have it.",
     ),
     Metric(
         "workfleet_jobs_enqueued_total",
@@ -67,19 +72,39 @@ _ALL = (
     ),
     Metric("workfleet_schedule_lateness_seconds", "histogram", ("schedule",), "How late slots were fired."),
     Metric(
+        "workfleet_schedule_runs_total",
+        "counter",
+        ("outcome", "schedule"),
+        "Runs of a schedule's jobs that ended, by outcome, as in workfleet_jobs_total.",
+    ),
+    Metric(
+        "workfleet_schedule_run_duration_seconds",
+        "histogram",
+        ("schedule",),
+        "How long a schedule's runs took, until the store had their end.",
+    ),
+    Metric(
+        "workfleet_schedule_run_wait_seconds",
+        "histogram",
+        ("schedule",),
+        "How long a schedule's jobs waited from when they were ready to start.",
+    ),
+    Metric(
         "workfleet_schedule_overdue_seconds",
         "gauge",
         ("schedule",),
-        "For how long a schedule should have fired and has not; 0: it is not overdue.",
+        "For how long a schedule should have fired and has not; 0: it is not overdue, or waits for the end of its run.",
+        "max",
     ),
-    Metric("workfleet_schedule_last_fire_timestamp_seconds", "gauge", ("schedule",), "When it was last fired."),
-    Metric("workfleet_schedule_next_slot_timestamp_seconds", "gauge", ("schedule",), "When it is due next."),
+    Metric("workfleet_schedule_last_fire_timestamp_seconds", "gauge", ("schedule",), "When it was last fired.", "max"),
+    Metric("workfleet_schedule_next_slot_timestamp_seconds", "gauge", ("schedule",), "When it is due next.", "min"),
     Metric("workfleet_queue_jobs", "gauge", ("queue", "state"), "Jobs of the queue by state, finished ones included."),
     Metric(
         "workfleet_queue_oldest_job_age_seconds",
         "gauge",
         ("queue",),
         "For how long the oldest ready job waits; 0: none does.",
+        "max",
     ),
     Metric("workfleet_queue_paused", "gauge", ("queue",), "1: the queue is paused."),
     Metric("workfleet_workers", "gauge", (), "Worker processes of the fleet that gave a sign of life within a minute."),
@@ -126,10 +151,25 @@ _ALL = (
     ),
     Metric("workfleet_worker_deaths_total", "counter", (), "Worker processes that died unasked."),
     Metric(
+        "workfleet_worker_loop_blocked_seconds",
+        "gauge",
+        ("host", "worker"),
+        "For how long the event loop of a worker makes no progress, told from 5 s on by its supervisor; 0: it goes on.",
+        "max",
+    ),
+    Metric(
+        "workfleet_metrics_file_timestamp_seconds",
+        "gauge",
+        ("host",),
+        "When the text file was written; one that a fleet which was stopped has left does not say.",
+        "max",
+    ),
+    Metric(
         "workfleet_metrics_dropped_total",
         "counter",
         ("reason",),
         "What was measured and thrown away: series_limit (too many label values), not_finite, buffer_full (no store), "
+        "memory_full (in memory, for newer ones), "
         "conflict (a pool's child uses a name otherwise than its worker), too_large (too many buckets for a child).",
     ),
     Metric(

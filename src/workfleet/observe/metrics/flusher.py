@@ -15,9 +15,10 @@ from workfleet.errors import StoreUnavailable
 from workfleet.events import Event, MetricsDropped
 from workfleet.ports.clock import Clock
 
-from .model import MetricRow
+from .model import UNCHANGED_MS, MetricRow
 from .registry import MetricsRegistry
 from .store import MetricStore, trouble
+from .unchanged import Unchanged
 
 FINAL_FLUSH_S = 3.0
 
@@ -35,10 +36,13 @@ class MetricsFlusher:
         interval_ms: int = 10_000,
         batch_size: int = 200,
         buffer_limit: int = 50_000,
+        again_ms: int = UNCHANGED_MS,
     ) -> None:
+        """A gauge that has not changed is written once more after `again_ms`."""
         self._registry, self._store, self._clock, self._publish = registry, store, clock, publish
         self._interval_ms, self._batch_size, self._buffer_limit = interval_ms, batch_size, buffer_limit
         self._rows: deque[MetricRow] = deque()
+        self._unchanged = Unchanged(again_ms=again_ms)
         self._error: str | None = None
         self._dropped = 0
         """Rows whose loss is not told yet: the first one of an outage is told at once, the others when it is over."""
@@ -69,7 +73,7 @@ class MetricsFlusher:
 
     async def _flush(self) -> bool:
         async with self._writing:
-            self._rows.extend(self._registry.drain(self._clock.now_ms()))
+            self._rows.extend(self._unchanged.left_out(self._registry.drain(self._clock.now_ms())))
             try:
                 await self._write()
             except StoreUnavailable as error:
@@ -109,6 +113,7 @@ class MetricsFlusher:
         if surplus:
             for _ in range(surplus):
                 self._rows.popleft()
+            self._unchanged.forget()
             self._registry.drop("buffer_full", surplus)
             self._dropped += surplus
             if not self._told_of_dropping:

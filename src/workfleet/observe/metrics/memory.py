@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from .aggregate import aggregate, matches
+from .aggregate import Aggregation, matches, reads_from_ms
 from .model import MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries, check_query
 from .totals import totals
 
 
 class MemoryMetricStore:
-    """Keeps the newest `limit` rows."""
+    """Keeps the newest `limit` rows. `dropped` is told how many older ones had to go for new ones."""
 
-    def __init__(self, *, limit: int = 100_000) -> None:
+    def __init__(self, *, limit: int = 100_000, dropped: Callable[[int], None] | None = None) -> None:
         self._rows: deque[MetricRow] = deque(maxlen=limit)
+        self._limit, self._dropped = limit, dropped
 
     async def write(self, rows: Sequence[MetricRow]) -> None:
+        surplus = len(self._rows) + len(rows) - self._limit
         self._rows.extend(rows)
+        if surplus > 0 and self._dropped is not None:
+            self._dropped(surplus)
 
     async def query(self, query: MetricQuery) -> list[MetricSeries]:
         check_query(query)
-        found = (
+        found = [
             row
             for row in self._rows
-            if row.name == query.name and query.from_ms <= row.at_ms < query.to_ms and matches(row.labels, query)
-        )
-        return aggregate(found, query)
+            if row.name == query.name
+            and reads_from_ms(row.kind, query) <= row.at_ms < query.to_ms
+            and matches(row.labels, query)
+        ]
+        aggregation = Aggregation(query)
+        aggregation.add(sorted(found, key=lambda row: row.at_ms))
+        return aggregation.series()
 
     async def series(self) -> list[StoredSeries]:
         return [

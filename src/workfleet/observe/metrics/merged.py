@@ -32,6 +32,11 @@ class MergedSamples:
         self._now.pop(source, None)
         self._now[source] = {(sample.name, sample.labels): sample for sample in samples}
 
+    def withhold_gauges(self, source: str) -> None:
+        """A process has fallen silent: how it stands nobody knows until it tells again. What it has counted stays."""
+        told = self._now.get(source, {})
+        self._now[source] = {key: sample for key, sample in told.items() if sample.kind != "gauge"}
+
     def end(self, source: str) -> None:
         """A process has ended."""
         self._told.pop(source, None)

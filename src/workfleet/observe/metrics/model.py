@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from math import inf
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -19,6 +19,14 @@ DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MAX_STEPS = 10_000
+
+UNCHANGED_MS = 240_000
+"""A gauge that has not changed is written anew after that, at the next flush."""
+LASTS_MS = 360_000
+"""For so long a gauge's value holds after it was written: that row may come a minute late, and at a slow flush."""
+
+Merge = Literal["sum", "max", "min", "mean"]
+"""What several gauges are together, at each instant."""
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
@@ -53,8 +61,9 @@ class MetricQuery(Struct, frozen=True, kw_only=True):
     """Rows of one name in [from_ms, to_ms). Every pair of `labels` must be there.
 
     `step_ms` cuts time into steps at multiples of it since 1970; None makes one point of the whole. `by` keeps only
-    these labels and merges what is then the same; None keeps all, so that each series stays by itself. `quantile`, from
-    0 to 1, is one more that a histogram's points have.
+    these labels and merges what is then the same; None keeps all, so that each series stays by itself. `merge` is how
+    gauges are merged; None: as is right for the name, else to their sum. `quantile`, from 0 to 1, is one more that a
+    histogram's points have.
     """
 
     name: str
@@ -63,6 +72,7 @@ class MetricQuery(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     step_ms: int | None = None
     by: tuple[str, ...] | None = None
+    merge: Merge | None = None
     quantile: float | None = None
 
 
@@ -75,7 +85,8 @@ class CounterPoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cou
 
 
 class GaugePoint(Struct, frozen=True, kw_only=True, tag_field="kind", tag="gauge"):
-    """What a gauge was in a step. `last` is its newest value."""
+    """What a gauge was in a step, or several as one. `last` is its newest value; in `mean`, each value counts for as
+    long as it held."""
 
     at_ms: int
     last: float
@@ -150,7 +161,8 @@ def check_names(name: str, labels: Iterable[tuple[str, str]]) -> None:
 
 
 def check_query(query: MetricQuery) -> None:
-    """Raises `UsageError` for a range that is empty, for steps that are too many or no steps, and for no quantile."""
+    """Raises `UsageError` for a range that is empty, for steps that are too many or no steps, for no quantile, and for
+    a way to merge where nothing is merged."""
     span = query.to_ms - query.from_ms
     if span <= 0:
         raise UsageError("the time range is empty: its end must be after its start")
@@ -160,3 +172,5 @@ def check_query(query: MetricQuery) -> None:
         raise UsageError(f"{span / query.step_ms:.0f} steps are too many: at most {MAX_STEPS}, so take a longer step")
     if query.quantile is not None and not 0 <= query.quantile <= 1:
         raise UsageError(f"{query.quantile:g} is no quantile: it is a share from 0 to 1, such as 0.95")
+    if query.merge is not None and query.by is None:
+        raise UsageError("merge says how gauges become one: say by which labels, too")

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from workfleet.errors import ConfigError, Problem, StoreUnavailable
 
-from .aggregate import aggregate, matches
-from .model import Kind, LabelSet, MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries, check_query
-from .postgres_sql import ENDS, FORGET, KNOW, POINTS, PRUNE, SCHEMA, SERIES, SUMS, VERSION, WRITE
+from .aggregate import Aggregation, matches
+from .model import LabelSet, MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries, check_query
+from .pieces import Found, Piece, pieces
+from .postgres_sql import ENDS, FORGET, KNOW, POINTS, PRUNE, SCHEMA, SERIES, SPAN, SUMS, VERSION, WRITE
 from .totals import newest, totals
 
 if TYPE_CHECKING:
@@ -69,17 +70,21 @@ class PostgresMetricStore:
     async def query(self, query: MetricQuery) -> list[MetricSeries]:
         check_query(query)
         async with self._connected() as connection:
-            series = {
-                number: each
-                for number, each in (await self._series(connection, query.name)).items()
-                if matches(each[2], query)
-            }
-            asked = list(series), query.from_ms, query.to_ms
-            points = await (await connection.execute(POINTS, asked)).fetchall() if series else []
-        # Weeks of points are many: the event loop must not stand still meanwhile.
-        return await asyncio.to_thread(
-            lambda: aggregate((_row(*series[number], *point) for number, *point in points), query)
-        )
+            series = await self._series(connection, query.name)
+            found = {number: each for number, each in series.items() if matches(each.labels, query)}
+            span = await (await connection.execute(SPAN, (list(found),))).fetchone()
+        answer = Aggregation(query)
+        for piece in pieces(found, query, span or (None, None)):
+            points = await self._points(piece)
+            # They may be many: the event loop must not stand still meanwhile.
+            await asyncio.to_thread(answer.add, (piece.found[number].row(*point) for number, *point in points))
+        return await asyncio.to_thread(answer.series)
+
+    async def _points(self, piece: Piece) -> list[tuple[Any, ...]]:
+        """In a step of its own: who writes has a turn between two of them."""
+        asked = {"found": list(piece.found), "from_ms": piece.from_ms, "to_ms": piece.to_ms, "step_ms": piece.step_ms}
+        async with self._connected() as connection:
+            return await (await connection.execute(POINTS[piece.kind], asked)).fetchall()
 
     async def series(self) -> list[StoredSeries]:
         async with self._connected() as connection:
@@ -94,7 +99,7 @@ class PostgresMetricStore:
             await connection.execute("set transaction isolation level repeatable read, read only")
             series = await self._series(connection)
             sums = await (await connection.execute(SUMS, (self._app,))).fetchall()
-        return totals(_row(*series[number], *rest) for number, *rest in sums)
+        return totals(series[number].row(*rest) for number, *rest in sums)
 
     async def prune(self, before_ms: int) -> int:
         deleted, step = 0, 1
@@ -112,16 +117,14 @@ class PostgresMetricStore:
         self._closed = True
         await self._hang_up()
 
-    async def _series(
-        self, connection: AsyncConnection[Any], name: str | None = None
-    ) -> dict[int, tuple[str, Kind, LabelSet, tuple[float, ...]]]:
+    async def _series(self, connection: AsyncConnection[Any], name: str | None = None) -> dict[int, Found]:
         found = (
             await connection.execute(SERIES, (self._app,))
             if name is None
             else await connection.execute(f"{SERIES} and name = %s", (self._app, name))
         )
         return {
-            number: (name, kind, _labels(labels), tuple(json.loads(bounds)))
+            number: Found(name=name, kind=kind, labels=_labels(labels), bounds=tuple(json.loads(bounds)))
             for number, name, kind, labels, bounds in await found.fetchall()
         }
 
@@ -186,28 +189,6 @@ class PostgresMetricStore:
 async def _answer(connection: AsyncConnection[Any], question: str) -> Any:
     found = await (await connection.execute(question)).fetchone()
     return None if found is None else found[0]
-
-
-def _row(
-    name: str,
-    kind: Kind,
-    labels: LabelSet,
-    bounds: tuple[float, ...],
-    at_ms: int,
-    value: float,
-    count: int,
-    buckets: Sequence[int],
-) -> MetricRow:
-    return MetricRow(
-        name=name,
-        kind=kind,
-        labels=labels,
-        at_ms=at_ms,
-        value=value,
-        count=count,
-        bounds=bounds,
-        buckets=tuple(buckets),
-    )
 
 
 def _key(row: MetricRow) -> tuple[str, str, str, str]:

@@ -43,10 +43,32 @@ join wf_metric_series as series on series.app = %s and series.hash = row.hash
 order by row.place
 """
 SERIES = "select id, name, kind, labels, bounds from wf_metric_series where app = %s"
-POINTS = """
-select series, at_ms, value, count, buckets from wf_metric_point
-where series = any(%s) and at_ms >= %s and at_ms < %s order by at_ms
+SPAN = """
+select min(first), max(last) from unnest(%s::bigint[]) as each (id), lateral (
+  select min(at_ms) as first, max(at_ms) as last from wf_metric_point where series = id
+) as point
 """
+_THESE = "from wf_metric_point where series = any(%(found)s) and at_ms >= %(from_ms)s and at_ms < %(to_ms)s"
+_STEP = "at_ms - at_ms %% %(step_ms)s"
+POINTS = {
+    "gauge": f"select series, at_ms, value {_THESE} order by at_ms",
+    "counter": f"select series, min(at_ms), sum(value) {_THESE} group by series, {_STEP}",
+    "histogram": f"""
+with piece as materialized (select series, {_STEP} as step, at_ms, value, count, buckets {_THESE}),
+sums as (
+  select series, step, min(at_ms) as at_ms, sum(value) as value, sum(count)::bigint as count from piece
+  group by series, step
+),
+spread as (
+  select series, step, place, sum(bucket)::bigint as bucket
+  from piece, unnest(buckets) with ordinality as each (bucket, place) group by series, step, place
+)
+select series, at_ms, value, count, array(
+  select bucket from spread where spread.series = sums.series and spread.step = sums.step order by place
+) from sums
+""",
+}
+"""Of a piece, by kind: gauges in order of time; what counts increases, added up by steps."""
 ENDS = """
 select name, kind, labels, point.at_ms from wf_metric_series, lateral (
   select max(at_ms) as at_ms from wf_metric_point where series = id

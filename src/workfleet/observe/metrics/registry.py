@@ -22,7 +22,7 @@ from .names import Names
 from .series import Series
 
 DROPPED = "workfleet_metrics_dropped_total"
-DropReason = Literal["series_limit", "not_finite", "buffer_full", "conflict", "too_large"]
+DropReason = Literal["series_limit", "not_finite", "buffer_full", "memory_full", "conflict", "too_large"]
 
 
 class MetricsRegistry:

@@ -10,7 +10,7 @@ from workfleet.model.durations import DurationLike, duration_ms
 from workfleet.ports.clock import Clock
 
 from .catalogue import PREFIX
-from .model import Kind, MetricQuery, MetricSeries, Sample
+from .model import Kind, Merge, MetricQuery, MetricSeries, Sample
 from .registry import MetricsRegistry
 from .store import MetricStore
 
@@ -60,13 +60,14 @@ class Metrics:
         until: datetime | None = None,
         step: DurationLike | None = None,
         by: Sequence[str] | None = None,
+        merge: Merge | None = None,
         quantile: float | None = None,
     ) -> list[MetricSeries]:
         """What was measured, as the store has it: what was counted since the last flush is not in it yet.
 
         `since` is an age or an instant, `until` an instant (None: now). `step` cuts the time into points (None: one),
-        `by` merges series that agree in these labels (None: none are merged). `quantile` is one more that a histogram's
-        points have, such as 0.999.
+        `by` merges series that agree in these labels (None: none are merged): gauges to their sum, or as `merge` says.
+        `quantile` is one more that a histogram's points have, such as 0.999.
         Raises `UsageError` for a senseless range or step, `StoreUnavailable` when the store does not answer.
         """
         to_ms = self._clock.now_ms() + 1 if until is None else _instant_ms(until)
@@ -83,6 +84,7 @@ class Metrics:
                 to_ms=to_ms,
                 step_ms=step_ms,
                 by=None if by is None else tuple(by),
+                merge=merge,
                 quantile=quantile,
             )
         )

@@ -18,9 +18,10 @@ import apsw
 
 from workfleet.errors import StoreUnavailable
 
-from .aggregate import aggregate
+from .aggregate import Aggregation
 from .model import MetricQuery, MetricRow, MetricSeries, StoredSample, StoredSeries, check_query
-from .sqlite_reading import ends, stored_rows, sums
+from .pieces import Piece, pieces
+from .sqlite_reading import asked, ends, rows_of, span, sums
 from .totals import newest, totals
 
 T = TypeVar("T")
@@ -74,7 +75,12 @@ class SqliteMetricStore:
 
     async def query(self, query: MetricQuery) -> list[MetricSeries]:
         check_query(query)
-        return await self._run(lambda connection: aggregate(stored_rows(connection, self._app, query), query))
+        found = await self._run(lambda connection: asked(connection, self._app, query))
+        answer = Aggregation(query)
+        # Each by itself, so that who writes need not wait for all of them.
+        for piece in pieces(found, query, await self._run(lambda connection: span(connection, found))):
+            await self._run(_reading(piece, answer))
+        return await self._run(lambda connection: answer.series())
 
     async def series(self) -> list[StoredSeries]:
         return await self._run(lambda connection: newest(ends(connection, self._app)))
@@ -157,6 +163,10 @@ class SqliteMetricStore:
                 " and not exists (select 1 from wf_metric_point where series = wf_metric_series.id)",
                 (self._app,),
             )
+
+
+def _reading(piece: Piece, answer: Aggregation) -> Callable[[apsw.Connection], None]:
+    return lambda connection: answer.add(rows_of(connection, piece))
 
 
 class _transaction:  # noqa: N801 - used as a statement

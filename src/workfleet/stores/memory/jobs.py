@@ -13,7 +13,7 @@ from ..matching import matches
 from ..wakes import CANCELS, queue_topic
 from . import adding, claiming, ending, keeping, placing
 from .book import Book
-from .entries import copy
+from .entries import Entry, copy
 from .entries import counts as counts_of
 from .queue import WHOLE
 
@@ -58,8 +58,8 @@ class MemoryJobs:
     async def take_over(self, request: TakeOver) -> list[JobRecord]:
         return claiming.take_over(self._book, request)
 
-    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
-        found = [self._book.entries.get(job_id) for job_id in ids]
+    async def get(self, ids: Sequence[str], *, queue: str | None = None) -> list[JobRecord | None]:
+        found = [self._entry(job_id, queue) for job_id in ids]
         return [None if entry is None else copy(entry) for entry in found]
 
     async def find(self, query: JobQuery) -> list[JobRecord]:
@@ -67,14 +67,14 @@ class MemoryJobs:
         found.sort(key=lambda entry: (entry.record.created_ms, entry.record.id), reverse=True)
         return [copy(entry) for entry in found[query.offset : query.offset + query.limit]]
 
-    async def logs(self, job_id: str) -> list[str]:
-        entry = self._book.entries.get(job_id)
+    async def logs(self, job_id: str, *, queue: str | None = None) -> list[str]:
+        entry = self._entry(job_id, queue)
         return [] if entry is None else list(entry.lines)
 
-    async def place(self, job_id: str) -> Place | None:
-        return placing.place_of(self._book, job_id)
+    async def place(self, job_id: str, *, queue: str | None = None) -> Place | None:
+        return None if self._entry(job_id, queue) is None else placing.place_of(self._book, job_id)
 
-    async def children(self, job_id: str) -> Children:
+    async def children(self, job_id: str, *, queue: str | None = None) -> Children:
         return Children()  # here are no flows
 
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
@@ -95,11 +95,11 @@ class MemoryJobs:
         ends = [entry.record.lease_until_ms or 0 for entry in self._book.active.values()]
         return min(ends) - self._book.now() if ends else None
 
-    async def retry(self, ids: Sequence[str]) -> list[bool]:
-        return [ending.retry(self._book, self._book.entries.get(job_id)) for job_id in ids]
+    async def retry(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return [ending.retry(self._book, self._entry(job_id, queue)) for job_id in ids]
 
-    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
-        return [ending.cancel(self._book, self._book.entries.get(job_id)) for job_id in ids]
+    async def cancel(self, ids: Sequence[str], *, queue: str | None = None) -> list[CancelAnswer]:
+        return [ending.cancel(self._book, self._entry(job_id, queue)) for job_id in ids]
 
     async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
         self._book.wakes.looked([CANCELS])
@@ -109,11 +109,11 @@ class MemoryJobs:
     async def wait_for_cancels(self, timeout_ms: int) -> bool:
         return await self._book.wakes.wait([CANCELS], timeout_ms)
 
-    async def promote(self, ids: Sequence[str]) -> list[bool]:
-        return [ending.promote(self._book, self._book.entries.get(job_id)) for job_id in ids]
+    async def promote(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return [ending.promote(self._book, self._entry(job_id, queue)) for job_id in ids]
 
-    async def delete(self, ids: Sequence[str]) -> list[bool]:
-        return [keeping.delete(self._book, self._book.entries.get(job_id)) for job_id in ids]
+    async def delete(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return [keeping.delete(self._book, self._entry(job_id, queue)) for job_id in ids]
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
         return keeping.purge(self._book, queue, states, limit)
@@ -123,6 +123,10 @@ class MemoryJobs:
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
         return await self._book.wakes.wait(map(queue_topic, queues), timeout_ms)
+
+    def _entry(self, job_id: str, queue: str | None) -> Entry | None:
+        entry = self._book.entries.get(job_id)
+        return entry if entry is None or queue in (None, entry.record.queue) else None
 
     def state_of(self, job_id: str) -> JobState | None:
         """A job's state, None when it is not there. For tests that look without waiting."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from workfleet.model.jobs import READY
+from workfleet.model.jobs import READY, JobRecord, JobState
 from workfleet.ports.jobs import Place
 
 from .book import Book
-from .entries import Entry, place
+from .entries import Entry, place, state_now
 from .queue import WHOLE
 
 
@@ -26,8 +26,13 @@ def place_of(book: Book, job_id: str) -> Place | None:
 
 
 def _ahead(book: Book, entry: Entry) -> int:
-    record = entry.record
-    if record.state not in READY:
+    record, now = entry.record, book.now()
+    if not _is_ready(record, now):
         return 0
-    ready = [other for other in book.ready_on(record.queue) if other.record.group == record.group]
-    return sum(place(other) < place(entry) for other in ready)
+    others = [other for other in book.open[record.queue].values() if other.record.group == record.group]
+    return sum(place(other) < place(entry) for other in others if _is_ready(other.record, now))
+
+
+def _is_ready(record: JobRecord, now_ms: int) -> bool:
+    """One that is due is so at the next claim, which is not made here."""
+    return record.state in READY or (record.state is JobState.DELAYED and state_now(record, now_ms) in READY)

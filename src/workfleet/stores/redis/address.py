@@ -79,6 +79,8 @@ def parse(url: str) -> Address:
         raise _wrong(scheme, f"it has options that this store does not know: {', '.join(sorted(unknown))}")
     if kind != "rediss" and (useless := _TLS_OPTIONS & options.keys()):
         raise _wrong(scheme, f"it has options of TLS and is without TLS: {', '.join(sorted(useless))}. Write rediss://")
+    if is_cluster and options.get("db"):
+        raise _wrong(scheme, "a cluster has no database but 0: leave the number out")
     options.pop("connection_class", None)
     return Address(
         options=options,

@@ -12,6 +12,8 @@ from msgspec import Struct, structs
 
 from workfleet.errors import ConfigError, Problem, StoreUnavailable
 
+from .trouble import unreachable
+
 if TYPE_CHECKING:
     from redis.asyncio import Redis as Redis  # noqa: PLC0414 - re-exported for hints
 
@@ -111,17 +113,19 @@ async def close_client(client: Redis) -> None:
         await asked.aclose()
 
 
-async def check_client(client: Redis, shown: str) -> None:
-    """Ask the server for a sign of life; `shown` is its address for people. Raises `StoreUnavailable` without any
-    secret in its text."""
-    from redis.exceptions import RedisError
+async def check_client(client: Redis, address: Address) -> None:
+    """Ask the server for a sign of life. Raises `StoreUnavailable` without any secret in its text."""
+    from redis.exceptions import RedisClusterException, RedisError
+
+    from .dialing import check_files
 
     try:
         # The client itself tries again and again; a start must not wait for all of that.
         async with asyncio.timeout(_CHECK_S):
             await client.ping()
     except TimeoutError:
-        raise StoreUnavailable(shown, f"it did not answer within {_CHECK_S:g} s") from None
-    except (RedisError, OSError) as error:
-        advice = "Check REDIS_URL or REDIS_HOST, REDIS_PORT, REDIS_USER and REDIS_PASSWORD, and that the server runs"
-        raise StoreUnavailable(shown, f"{type(error).__name__}: {error}", advice) from None
+        raise StoreUnavailable(address.shown, f"it did not answer within {_CHECK_S:g} s") from None
+    except (RedisError, RedisClusterException, OSError) as error:
+        check_files(address)
+        secrets = (address.secret, address.sentinel_login.get("password"))
+        raise unreachable(address.shown, error, *secrets) from None

@@ -51,7 +51,7 @@ def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
         except TimeoutError:
             raise trouble.silent(address.shown, longest) from None
         except (RedisError, OSError, ValueError) as error:
-            _check_files(address)
+            check_files(address)
             raise trouble.unreachable(address.shown, error, *secrets) from None
         finally:
             asked.rotate(-1)
@@ -59,8 +59,8 @@ def dialer(address: Address, *, name: str, slot_key: str = "") -> Dial:
     return dial
 
 
-def _check_files(address: Address) -> None:
-    """The files for TLS: where one cannot be read, redis-py does not say which."""
+def check_files(address: Address) -> None:
+    """The files for TLS: where one cannot be read, redis-py does not say which. Raises `StoreUnavailable`."""
     for option in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
         if path := address.options.get(option):
             try:

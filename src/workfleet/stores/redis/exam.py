@@ -24,7 +24,11 @@ _FAILOVER = "a failover forgets what was not copied yet: a job may run again, an
 _TYPES = {
     "wait": "list", "paused": "list", "active": "list", "delayed": "zset", "prioritized": "zset", "completed": "zset",
     "failed": "zset", "waiting-children": "zset", "marker": "zset", "stalled": "set", "events": "stream",
-    "meta": "hash",
+    "meta": "hash", "id": "string", "pc": "string", "limiter": "string", "repeat": "zset", "metrics:completed": "hash",
+    "metrics:completed:data": "list", "metrics:failed": "hash", "metrics:failed:data": "list",
+    "wf:queue:claims": "hash", "wf:queue:groups": "zset", "wf:queue:turn": "hash", "wf:queue:limits": "string",
+    "wf:queue:said": "hash", "wf:queue:starts": "zset", "wf:queue:rated": "set", "wf:queue:house": "set",
+    "wf:queue:again": "set", "wf:queue:kept": "set",
 }  # fmt: skip
 """Of the keys of a queue."""
 
@@ -97,18 +101,22 @@ class RedisExam:
                 found.append(Finding("BullMQ 5", "warning", peers.warning))
             record = records.get(peers.queue)
             if peers.workers and record is not None and (record.limits.groups or record.limits.group != GroupLimits()):
-                found.append(_ungrouped(peers))
+                advice = "Let only workfleet's workers listen to it, or drop these limits"
+                found.append(Finding("group limits", "warning", _unseen(peers, "limits for groups", "keep"), advice))
+            if peers.workers and peers.groups:
+                advice = "Let workfleet's workers listen to it, or enqueue without a group"
+                found.append(Finding("groups", "warning", _unseen(peers, "jobs of groups", "run"), advice))
         return found
 
 
-def _ungrouped(peers: QueuePeers) -> Finding:
+def _unseen(peers: QueuePeers, what: str, do: str) -> str:
+    """What a queue has that BullMQ's workers do not see."""
     workers = peers.workers or ()
     listening = "1 BullMQ worker listens" if len(workers) == 1 else f"{len(workers)} BullMQ workers listen"
-    said = (
-        f"queue {peers.queue!r} has limits for groups, which only workfleet's workers keep, and {listening} to it: "
+    return (
+        f"queue {peers.queue!r} has {what}, which only workfleet's workers {do}, and {listening} to it: "
         f"{', '.join(workers)}"
     )
-    return Finding("group limits", "warning", said, "Let only workfleet's workers listen to it, or drop these limits")
 
 
 def _version(facts: dict[str, str]) -> Finding:

@@ -40,7 +40,7 @@ async def _read(asking: Asking, query: JobQuery, order: list[Place], get: Script
             break
         jobs = [(queue, stored_id(job_id)) for _, job_id, queue in order[at : at + _READ]]
         rows = await asking.ask(get, {"jobs": jobs})
-        records = (record_of(row) for row in rows if row is not None)
+        records = (record_of(row) for (row,) in filter(None, rows))
         found += [record for record in records if matches(record, query)]
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from workfleet.errors import UsageError
 from workfleet.model.jobs import (
     CANCELLED_UNRUN,
     CancelAnswer,
@@ -75,26 +76,31 @@ class RedisJobs:
     async def take_over(self, request: TakeOver) -> list[JobRecord]:
         return await self._running.take_over(request)
 
-    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
-        rows = await self._asking.ask(self._get, {"jobs": [("", stored_id(job_id)) for job_id in ids]})
-        return [None if row is None else record_of(row) for row in rows]
+    async def get(self, ids: Sequence[str], *, queue: str | None = None) -> list[JobRecord | None]:
+        asked = [(queue or "", stored_id(job_id)) for job_id in ids]
+        found = await self._asking.ask(self._get, {"jobs": asked})
+        for job_id, rows in zip(ids, found, strict=True):
+            if len(rows) > 1:
+                queues = ", ".join(sorted(row[0].decode() for row in rows))
+                raise UsageError(f"each of the queues {queues} has a job {job_id}: say which queue is meant")
+        return [record_of(rows[0]) if rows else None for rows in found]
 
     async def find(self, query: JobQuery) -> list[JobRecord]:
         return await find_jobs(self._asking, query, listing=self._listing, get=self._get)
 
-    async def logs(self, job_id: str) -> list[str]:
-        lines = await self._asking.ask(self._logs, {"id": stored_id(job_id)})
+    async def logs(self, job_id: str, *, queue: str | None = None) -> list[str]:
+        lines = await self._asking.ask(self._logs, {"id": stored_id(job_id), "queue": queue})
         return [line.decode(errors="backslashreplace") for line in lines]
 
-    async def place(self, job_id: str) -> Place | None:
-        row = await self._asking.ask(self._place, {"id": stored_id(job_id)})
+    async def place(self, job_id: str, *, queue: str | None = None) -> Place | None:
+        row = await self._asking.ask(self._place, {"id": stored_id(job_id), "queue": queue})
         if row is None:
             return None
         ahead, rival, starts_ms = row
         return Place(ahead, None if rival is None else shown_id(rival), starts_ms)
 
-    async def children(self, job_id: str) -> Children:
-        results, failures = await self._asking.ask(self._children, {"id": stored_id(job_id)})
+    async def children(self, job_id: str, *, queue: str | None = None) -> Children:
+        results, failures = await self._asking.ask(self._children, {"id": stored_id(job_id), "queue": queue})
         return Children(
             {_text(key): result for key, result in zip(results[::2], results[1::2], strict=True)},
             {_text(key): _text(reason) for key, reason in zip(failures[::2], failures[1::2], strict=True)},
@@ -116,17 +122,18 @@ class RedisJobs:
             return foreseen or None
         return cast(int | None, await self._asking.ask(self._due, {"queues": queues}))
 
-    async def retry(self, ids: Sequence[str]) -> list[bool]:
-        return await self._operated("retry", ids)
+    async def retry(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return await self._operated("retry", ids, queue)
 
-    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
+    async def cancel(self, ids: Sequence[str], *, queue: str | None = None) -> list[CancelAnswer]:
         # Of a scheduler only this run is cancelled: it goes on with the next one.
-        born = [("", stored_id(job_id)) for job_id in ids if job_id.startswith("repeat:")]
+        born = [(queue or "", stored_id(job_id)) for job_id in ids if job_id.startswith("repeat:")]
         if born:
-            rows = await self._asking.ask(self._get, {"jobs": born})
-            await self._running.schedulers.advance([row for row in rows if row], await self._session.now_ms())
+            found = await self._asking.ask(self._get, {"jobs": born})
+            rows = [row for rows in found for row in rows]
+            await self._running.schedulers.advance(rows, await self._session.now_ms())
         failure = {"failure": json_of(CANCELLED_UNRUN), "reason": CANCELLED_UNRUN.said()}
-        answers = await self._operate_on(ids, {"what": "cancel", **failure})
+        answers = await self._operate_on(ids, {"what": "cancel", "queue": queue, **failure})
         return [cast(CancelAnswer, answer.decode()) for answer in answers]
 
     async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
@@ -136,11 +143,11 @@ class RedisJobs:
     async def wait_for_cancels(self, timeout_ms: int) -> bool:
         return await self._session.wakes.wait([CANCELS], timeout_ms)
 
-    async def promote(self, ids: Sequence[str]) -> list[bool]:
-        return await self._operated("promote", ids)
+    async def promote(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return await self._operated("promote", ids, queue)
 
-    async def delete(self, ids: Sequence[str]) -> list[bool]:
-        return await self._operated("delete", ids)
+    async def delete(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return await self._operated("delete", ids, queue)
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
         asked = {"queue": queue, "states": [state.value for state in states]}
@@ -166,8 +173,8 @@ class RedisJobs:
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
         return await self._session.wait_for_queues(queues, timeout_ms)
 
-    async def _operated(self, what: str, ids: Sequence[str]) -> list[bool]:
-        return [answer == 1 for answer in await self._operate_on(ids, {"what": what})]
+    async def _operated(self, what: str, ids: Sequence[str], queue: str | None) -> list[bool]:
+        return [answer == 1 for answer in await self._operate_on(ids, {"what": what, "queue": queue})]
 
     async def _operate_on(self, ids: Sequence[str], asked: Mapping[str, Any]) -> list[Any]:
         """The answers of an operation, which may look for each job in a long list: few in a call."""

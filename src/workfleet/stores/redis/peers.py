@@ -20,6 +20,7 @@ class QueuePeers(Struct, frozen=True, kw_only=True):
 
     `version`: what the last BullMQ `Queue` that connected said of itself; `is_v5`: it was a v5 (or older).
     `kept_by_v5`: jobs in the list where v5 keeps those of a paused queue; None where there is no such list.
+    `groups`: how many groups have ready jobs.
     `workers`: the client names of workers that are not this app's; None where the server does not say."""
 
     queue: str
@@ -27,6 +28,7 @@ class QueuePeers(Struct, frozen=True, kw_only=True):
     is_v5: bool
     paused: bool
     kept_by_v5: int | None
+    groups: int
     workers: tuple[str, ...] | None
 
     @property
@@ -59,7 +61,7 @@ class Peers:
         return [self._peers(row, clients, own) for row in sorted(rows, key=lambda row: row[0])]
 
     def _peers(self, row: list[Any], clients: Collection[str] | None, own: Collection[str]) -> QueuePeers:
-        queue, version, is_v5, paused, kept = row[0].decode(), *row[1:]
+        queue, version, is_v5, paused, kept, groups = row[0].decode(), *row[1:]
         workers = None
         if clients is not None:
             prefix = self._session.layout.prefix
@@ -73,6 +75,7 @@ class Peers:
             is_v5=bool(is_v5),
             paused=bool(paused),
             kept_by_v5=kept,
+            groups=groups,
             workers=workers,
         )
 

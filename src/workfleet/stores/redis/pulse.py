@@ -32,7 +32,7 @@ class Pulses:
     async def take(self, request: PulseRequest) -> Pulse:
         """See `Store.pulse`."""
         # Whatever is claimed ends in the same way, under the claim's token.
-        done = done_of(Settlement(Claim(request.probe.id, request.claim.token), request.done), request.probe.queue)
+        done = done_of(Settlement(Claim(request.probe.id, request.claim.token, request.probe.queue), request.done))
         asked = {
             "jobs": [asked_of(request.probe)],
             "claim": claim_of(request.claim),

@@ -1,7 +1,4 @@
-"""Jobs that run, in Redis: claims, outcomes, leases, reports.
-
-It remembers in which queue a claimed job is, because a claim does not say so; where that is not known, the scripts look
-in every queue."""
+"""Jobs that run, in Redis: claims, outcomes, leases, reports."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from workfleet.ports.jobs import ClaimRequest, Settled, TakeOver, Want
 
 from ..texts import clean_text
 from ..wakes import queue_topic
+from ..wants import still_wanted
 from .asking import Asking
 from .jobids import stored_id
 from .records import FRESH_ROW, Row, asked_of, fresh_record_of, is_kept, is_plain, ours_of, record_of
@@ -22,21 +20,20 @@ from .scripts import Script
 from .session import Session
 
 _HELD_LIMIT = 100_000
+_UNREADABLE_LIMIT = 1_000
+"""So many jobs that cannot be read one claim fails."""
 _CANNOT = "it cannot complete: {} of its children have {}"
 
 
 class _Held(NamedTuple):
-    """Of a job that was claimed here: its queue, and of one like most (`parts/batch.lua`) who claimed it, when, and
-    whether it is kept when it has completed. A hint only. Jobs that were claimed together share one."""
+    """Of a job like most (`parts/batch.lua`) that was claimed here: its queue, its claim's token, who claimed it, when,
+    and whether it is kept when it has completed. A hint only. Jobs that were claimed together share one."""
 
     queue: str
-    token: str = ""
-    worker: str = ""
-    started_ms: int = 0
-    kept: bool = True
-
-
-_UNKNOWN = _Held("")
+    token: str
+    worker: str
+    started_ms: int
+    kept: bool
 
 
 class Running:
@@ -50,29 +47,52 @@ class Running:
         self._foreseen: tuple[frozenset[str], int] | None = None
         """After a claim that emptied its queues: the queues, and when they may have something (0: nobody knows)."""
         self.schedulers = JobSchedulers(asking)
-        self._held: dict[str, _Held] = {}
-        """By the id of the job."""
+        self._held: dict[Claim, _Held] = {}
 
     async def settle(self, settlements: Sequence[Settlement], then: ClaimRequest | None) -> Settled:
         """Apply outcomes and claim more, in one step; see `JobStore.settle`."""
+        answer, unreadable = await self._step(settlements, then)
+        if unreadable:
+            await self._replace(unreadable, then, answer.claimed)
+        return answer
+
+    async def _replace(self, unreadable: list[JobRecord], then: ClaimRequest | None, claimed: list[JobRecord]) -> None:
+        """Fail what cannot be read, and claim others in its place, under the same token."""
+        known = [*claimed]
+        while unreadable:
+            known += unreadable
+            fails = [Settlement(record.claim, _unreadable(record)) for record in unreadable]
+            if then is None or len(known) - len(claimed) >= _UNREADABLE_LIMIT:
+                await self._step(fails, None)
+                if then is not None:
+                    self._session.wakes.announce(queue_topic(want.queue) for want in then.wants)
+                return
+            more, unreadable = await self._step(fails, still_wanted(then, claimed), known)
+            claimed += more.claimed
+            known += more.claimed
+
+    async def _step(
+        self, settlements: Sequence[Settlement], then: ClaimRequest | None, known: Sequence[JobRecord] = ()
+    ) -> tuple[Settled, list[JobRecord]]:
+        """One call of the script, and what it handed out and cannot be read. `known`: what `then` was given before."""
         plain: dict[_Held, list[str | int]] = {}
         places: dict[_Held, list[int]] = {}
         done: list[dict[str, Any]] = []
         rest: list[int] = []
         for place, each in enumerate(settlements):
-            held = self._held.pop(each.claim.job_id, _UNKNOWN)
-            if held.token == each.claim.token and _completes(each, held):
+            held = self._held.pop(each.claim, None)
+            if held is not None and _completes(each, held):
                 if held not in plain:
                     plain[held], places[held] = [held.queue, held.token, int(not held.kept)], []
                 plain[held] += _completed(each)
                 places[held].append(place)
             else:
-                done.append(done_of(each, held.queue))
+                done.append(done_of(each))
                 rest.append(place)
         asked = {
             "plain": list(plain.values()),
             "done": done,
-            "claim": None if then is None else claim_of(then),
+            "claim": None if then is None else claim_of(then, known),
             "metrics": self._session.metrics_minutes,
         }
         answers, rows, topics, now_ms, due_ms, barred, others = await self._asking.ask(self._cycle, asked)
@@ -87,7 +107,8 @@ class Running:
             applied[place] = answer == 1
         held_back = {order[at - 1]: _held_back(pending, failed) for at, pending, failed in barred}
         left_out = {order[at - 1]: tuple(each - 1 for each in out) for at, out in others}
-        return Settled(applied, await self._taken(rows, then, now_ms), held_back, left_out)
+        records, unreadable = await self._taken(rows, then, now_ms)
+        return Settled(applied, records, held_back, left_out), unreadable
 
     def foreseen_due_ms(self, queues: Sequence[str]) -> int | None:
         """What the last claim, if it emptied its queues just now, said of `next_due_ms`: 0 for nothing. None: ask.
@@ -102,13 +123,13 @@ class Running:
         return foreseen[1] if now_ms is not None and (not foreseen[1] or foreseen[1] > now_ms) else None
 
     async def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
-        asked = {"claims": [self._at(claim) for claim in claims], "lease_ms": lease_ms}
+        asked = {"claims": [_at(claim) for claim in claims], "lease_ms": lease_ms}
         return [bool(each) for each in await self._asking.ask(self._renew, asked)]
 
     async def report(self, claim: Claim, *, progress: bytes | None, lines: Sequence[str], call: str | None) -> bool:
         said = [clean_text(line) for line in lines]
         asked = {
-            "claim": self._at(claim),
+            "claim": _at(claim),
             "progress": None if progress is None else progress.decode(),
             "lines": said,
             "call": call,
@@ -119,19 +140,18 @@ class Running:
         claim = {"worker": request.worker, "token": request.token, "lease_ms": request.lease_ms}
         asked = {"claim": claim, "limit": request.limit, "workers": request.workers}
         rows = await self._asking.ask(self._take_over, asked)
-        return await self._taken(rows, now_ms=int(rows[0][4]) - request.lease_ms if rows else 0)
+        records, unreadable = await self._taken(rows, now_ms=int(rows[0][4]) - request.lease_ms if rows else 0)
+        await self._replace(unreadable, None, records)
+        return records
 
     async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
-        asked = {"claims": [self._at(claim) for claim in claims]}
+        asked = {"claims": [_at(claim) for claim in claims]}
         return [bool(each) for each in await self._asking.ask(self._cancels, asked)]
-
-    def _at(self, claim: Claim) -> tuple[str, str, str]:
-        return (self._held.get(claim.job_id, _UNKNOWN).queue, stored_id(claim.job_id), claim.token)
 
     async def _taken(
         self, rows: Sequence[Row], request: ClaimRequest | None = None, now_ms: int = 0
-    ) -> list[JobRecord]:
-        """Records of what was handed out. What cannot be read fails, and is given to nobody."""
+    ) -> tuple[list[JobRecord], list[JobRecord]]:
+        """Records of what was handed out, and those of what cannot be read: these are to fail, and are nobody's."""
         if len(self._held) > _HELD_LIMIT:
             self._held.clear()  # left over from claims that were lost
         refused = await self.schedulers.advance(rows, now_ms)
@@ -141,19 +161,19 @@ class Running:
         for row in rows:
             if len(row) == FRESH_ROW and request is not None:
                 record = fresh_record_of(row, request, now_ms)
-                held = _Held(record.queue)
                 if is_plain(record):
                     held = _Held(record.queue, request.token, request.worker, now_ms, is_kept(record))
+                    self._held[record.claim] = shared.setdefault(held, held)
             else:
                 record = record_of(row)
-                held = _Held(record.queue)
-            self._held[record.id] = shared.setdefault(held, held)
-            if record.id in refused:
-                record.outcome, record.failure = UNDECODABLE, Failure(UNDECODABLE, refused[record.id])
+            if (at := (record.queue, record.id)) in refused:
+                record.outcome, record.failure = UNDECODABLE, Failure(UNDECODABLE, refused[at])
             (unreadable if record.outcome == UNDECODABLE else records).append(record)
-        if unreadable:
-            await self.settle([Settlement(record.claim, _unreadable(record)) for record in unreadable], None)
-        return records
+        return records, unreadable
+
+
+def _at(claim: Claim) -> tuple[str, str, str]:
+    return (claim.queue, stored_id(claim.job_id), claim.token)
 
 
 def _completes(settlement: Settlement, held: _Held) -> bool:
@@ -183,11 +203,11 @@ def _completed(settlement: Settlement) -> tuple[str, str, str]:
     return (stored_id(settlement.claim.job_id), outcome.result.decode(), str(outcome.attempt.ended_ms))
 
 
-def done_of(settlement: Settlement, hint: str) -> dict[str, Any]:
+def done_of(settlement: Settlement) -> dict[str, Any]:
     """What `settle` in `parts/ending.lua` takes."""
     claim, outcome = settlement.claim, settlement.outcome
     done: dict[str, Any] = {
-        "hint": hint,
+        "queue": claim.queue,
         "id": stored_id(claim.job_id),
         "token": claim.token,
         "state": outcome.state.value,
@@ -216,14 +236,17 @@ def _held_back(pending: int, failed: int) -> Ended:
     return Ended(kind="failed", failure=Failure("children", _CANNOT.format(failed, "failed")))
 
 
-def claim_of(request: ClaimRequest) -> dict[str, Any]:
-    return {
+def claim_of(request: ClaimRequest, known: Sequence[JobRecord] = ()) -> dict[str, Any]:
+    asked = {
         "worker": request.worker,
         "token": request.token,
         "lease_ms": request.lease_ms,
         "total": request.total,
         "wants": [(want.queue, _share(want), want.limit) for want in request.wants],
     }
+    if known:
+        asked["known"] = [(record.queue, stored_id(record.id)) for record in known]
+    return asked
 
 
 def _share(want: Want) -> int:

@@ -32,20 +32,20 @@ class JobSchedulers:
         self._asking, self._zone = asking, zone
         self._next = Script.load("scheduler_next")
 
-    async def advance(self, rows: Sequence[Row], now_ms: int) -> dict[str, str]:
+    async def advance(self, rows: Sequence[Row], now_ms: int) -> dict[tuple[str, str], str]:
         """Make the next jobs of the schedulers that wait for these jobs.
 
-        Returns, by id, why that cannot be done for a job: it must not run then, for its scheduler would never fire
-        again; once it is retried where its options can be read, the scheduler goes on."""
-        steps, refused = [], dict[str, str]()
+        Returns, by queue and id, why that cannot be done for a job: it must not run then, for its scheduler would never
+        fire again; once it is retried where its options can be read, the scheduler goes on."""
+        steps, refused = [], dict[tuple[str, str], str]()
         for row in rows:
             if not row[1].startswith(_BORN):
                 continue
             try:
                 step = _step(row, now_ms, self._zone or _here())
             except (ValueError, TypeError, msgspec.MsgspecError, RecursionError) as error:
-                job_id = row[1].decode(errors="backslashreplace")
-                refused[job_id] = f"the next run of its job scheduler cannot be computed: {error}"
+                at = row[0].decode(errors="backslashreplace"), row[1].decode(errors="backslashreplace")
+                refused[at] = f"the next run of its job scheduler cannot be computed: {error}"
                 continue
             if step is not None:
                 steps.append(step)

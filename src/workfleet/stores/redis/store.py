@@ -95,7 +95,7 @@ class RedisStore:
             wakes,
             sender=sender,
             markers=Markers(blocking, connection, layout, wakes, real, sender=sender),
-            names=Names(named, layout.prefix),
+            names=Names(named, layout.prefix, real),
             metrics_minutes=metrics_minutes,
             test_now_ms=test_now_ms,
         )

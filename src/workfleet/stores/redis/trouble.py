@@ -13,7 +13,7 @@ NOSCRIPT = "NOSCRIPT"
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _WITH_TLS = ("rediss", "valkeys")
 _SAY_CLUSTER = "Write redis+cluster:// instead of redis://"
-_LOGIN = "the store's URL, or REDIS_USER and REDIS_PASSWORD"
+_LOGIN = "its URL, or REDIS_USER and REDIS_PASSWORD"
 _MEANS = {
     "READONLY": ("the server is a read-only replica", "It is asked again until it, or another one, is the primary"),
     "OOM": (
@@ -39,7 +39,8 @@ _MEANS = {
     ),
 }
 _MISTAKEN = {
-    "DB index": ("the server has no such database", "Correct the number at the end of the store's URL"),
+    "DB index": ("the server has no such database", "Correct the number at the end of its URL"),
+    "SELECT is not allowed in cluster mode": ("a cluster has no database but 0", "Leave the number in its URL out"),
     "cluster support disabled": ("it is no cluster", "Write redis:// instead of redis+cluster://"),
     "unknown command 'SENTINEL'": ("what answers there is no sentinel", "Give the sentinels' port, mostly 26379"),
 }
@@ -130,7 +131,7 @@ def unreachable(store: str, error: Exception, *secrets: str | None) -> StoreUnav
     if _UNTRUSTED in said:
         advice = "Name its authority in the URL: ?ssl_ca_certs=/path/ca.pem"
         return StoreUnavailable(store, f"its certificate is not trusted ({said})", advice)
-    advice = "Check the store's URL, and that the server runs"
+    advice = "Check its URL, or REDIS_HOST and REDIS_PORT, and that the server runs"
     if "reset by peer" in said and not store.startswith(_WITH_TLS):
         advice += "; where it wants TLS, write rediss://"
     return StoreUnavailable(store, f"it cannot be reached ({said})", advice, passing=True)
@@ -138,7 +139,7 @@ def unreachable(store: str, error: Exception, *secrets: str | None) -> StoreUnav
 
 def unreadable(store: str, option: str, path: str, why: str) -> StoreUnavailable:
     """A file that the URL names for TLS cannot be read."""
-    return StoreUnavailable(store, f"its {option}, {path}, cannot be read ({why})", "Correct it in the store's URL")
+    return StoreUnavailable(store, f"its {option}, {path}, cannot be read ({why})", "Correct it in its URL")
 
 
 def _code_in_handshake(error: BaseException) -> str:

@@ -15,6 +15,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -69,7 +70,11 @@ class Bell:
         self._given_up = True
         if _FAMILY is None:
             return
-        ear = self._bound(_FAMILY)
+        try:
+            ear = self._bound(_FAMILY)
+        except OSError:
+            self._given_up = False  # too many open files, say: the next one who looks tries again
+            return
         if ear is None:
             return
         try:
@@ -81,7 +86,8 @@ class Bell:
         self._ear = ear
 
     def ring(self, topics: Iterable[str]) -> None:
-        """Tell every other listener, without waiting for any. Called from the writer's thread."""
+        """Tell every other listener, without waiting for any. Called from the writer's thread. Raises `OSError` where
+        there can be no socket."""
         if _FAMILY is None:
             return
         try:
@@ -119,7 +125,8 @@ class Bell:
         self._given_up = True
 
     def _bound(self, family: int) -> socket.socket | None:
-        """A socket in the folder. Whoever closes last may remove that just before this one is in it: then once more."""
+        """A socket in the folder. Whoever closes last may remove that just before this one is in it: then once more.
+        Raises `OSError` where none can be made."""
         for _ in range(_BIND_TRIES):
             if not self._folder_is_ours():
                 return None
@@ -177,6 +184,7 @@ def _send(by: socket.socket, message: bytes, to: Path) -> None:
     try:
         by.sendto(message, str(to))
     except ConnectionRefusedError:
-        to.unlink(missing_ok=True)  # its process was killed
+        with suppress(OSError):
+            to.unlink()  # its process was killed
     except OSError:
         pass  # its buffer is full, so it has enough to wake up for, or it has just gone

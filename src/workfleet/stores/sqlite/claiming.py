@@ -11,10 +11,13 @@ import msgspec
 from workfleet.model.jobs import UNDECODABLE, Claim, JobRecord
 from workfleet.ports.jobs import ClaimRequest, TakeOver
 
+from ..wakes import queue_topic
+from ..wants import still_wanted
 from .adding import queue_number
+from .claims import claim_note, known_number, next_number, note_claim
 from .ending import ended
 from .fresh import just_handed_out
-from .lane import Note, Row, Step
+from .lane import Row, Step
 from .limiting import Line, line_of
 from .records import (
     CLAIMED,
@@ -32,9 +35,9 @@ from .turns import take_turns
 
 _RIPEN_LIMIT = 1_000
 _HELD_LIMIT = 100_000
-_NOTES_LIMIT = 10_000
-_BLOCK = 1_000
 _FEW = 10
+_UNREADABLE_LIMIT = 1_000
+"""So many jobs that cannot be read one claim fails, so that damage holds the store for no longer than that."""
 
 _RIPEN = """
 UPDATE wf_job SET state = priority > 0 WHERE seq IN (
@@ -76,23 +79,37 @@ UPDATE wf_job SET claim = ?, lease_until_ms = ?,
 
 def claim_jobs(step: Step, app: str, request: ClaimRequest) -> list[JobRecord]:
     """Claim what is ready. The meaning is `JobStore.claim`'s."""
-    note = claim_note(step, app, request.token)
-    if note is not None and (held := step.rows(CLAIMED, note[0])):
-        full = [(row[SEQ], record_of(_full(step, row[SEQ]))) for row in _in_order(held)]
-        return _readable(step, app, full)
-    number = _next_number(step) if note is None else note[0]
-    if not _hand_out(step, app, request, number):
-        return []
-    _note(step, app, number, request.token, request.worker)
-    return _handed_out(step, app, request, number)
+    known = known_number(step, app, request.token)
+    held = [] if known is None else step.rows(CLAIMED, known)
+    if held and (still := _readable(step, app, _all_of(step, held))):
+        return still
+    number = next_number(step) if known is None else known
+    hand = _Hand(step, number, step.now + request.lease_ms)
+    given: list[JobRecord] = []
+    wanted, unreadable, first = request, 0, 0
+    while count := _hand_out(step, app, wanted, hand):
+        if not first:
+            note_claim(step, app, number, request, again=known is not None)
+        some = _handed_out(step, app, request, number, first)
+        given += some
+        if len(some) == count:
+            break
+        # Those that cannot be read are out of the way now: others are to have their places.
+        unreadable += count - len(some)
+        if unreadable >= _UNREADABLE_LIMIT:
+            step.topics.update(queue_topic(want.queue) for want in request.wants)
+            break
+        wanted, first = still_wanted(request, given), hand.turn
+    return given
 
 
-def _handed_out(step: Step, app: str, request: ClaimRequest, number: int) -> list[JobRecord]:
-    """What a claim has just been given. Where these jobs are is remembered, because they will be settled soon."""
-    fresh = just_handed_out(step, number)
+def _handed_out(step: Step, app: str, request: ClaimRequest, number: int, first: int) -> list[JobRecord]:
+    """What a claim has just been given, from that turn on. Where these jobs are is remembered, because they will be
+    settled soon."""
+    fresh = just_handed_out(step, number, first)
     if fresh is None:
-        full = [(row[SEQ], record_of(_full(step, row[SEQ]))) for row in _in_order(step.rows(CLAIMED, number))]
-        return _readable(step, app, full)
+        rows = [row for row in step.rows(CLAIMED, number) if row[TURN] >= first]
+        return _readable(step, app, _all_of(step, rows))
     held = step.memo.held
     if len(held) > _HELD_LIMIT:
         held.clear()  # left over from claims that were lost
@@ -118,56 +135,19 @@ def renew_claims(step: Step, app: str, claims: Sequence[Claim], lease_ms: int) -
 
 def take_over_jobs(step: Step, app: str, request: TakeOver) -> list[JobRecord]:
     """Move claims of dead owners. The meaning is `JobStore.take_over`'s."""
-    note = claim_note(step, app, request.token)
-    held = [] if note is None else [row[SEQ] for row in step.rows(CLAIMED, note[0])]
+    known = known_number(step, app, request.token)
+    held = [] if known is None else [row[SEQ] for row in step.rows(CLAIMED, known)]
     if not held:
-        number = _next_number(step) if note is None else note[0]
+        number = next_number(step) if known is None else known
         held = _orphans(step, app, request)
         if not held:
             return []
-        _note(step, app, number, request.token, request.worker)
+        note_claim(step, app, number, request, again=known is not None)
         step.change_many(_TAKE_OVER, [(number, step.now + request.lease_ms, seq) for seq in held])
     return [record_of(row) for seq in held for row in step.rows(_BY_SEQ, seq)]
 
 
-def claim_note(step: Step, app: str, token: str) -> Note | None:
-    """The number under which a token's claim is noted, and since when."""
-    known = step.memo.notes.get(token)
-    if known is None:
-        row = step.row("SELECT claim, granted_ms FROM wf_claim WHERE app = ? AND token = ?", app, token)
-        known = None if row is None else (row[0], row[1])
-    return known
-
-
-def _next_number(step: Step) -> int:
-    """A number that no claim has had. Those of a block are nobody else's, so that few claims write down the newest."""
-    numbers = step.memo.numbers
-    if numbers:
-        return numbers[0]
-    row = step.row("SELECT value + 1 FROM wf_meta WHERE key = 'claim'")
-    assert row is not None
-    number: int = row[0]
-    return number
-
-
-def _note(step: Step, app: str, number: int, token: str, worker: str) -> None:
-    """Note a claim, once it is known that it has jobs: a poll that finds nothing writes nothing."""
-    note = """
-        INSERT INTO wf_claim (claim, app, token, worker, granted_ms) VALUES (?, ?, ?, ?, ?)
-        ON CONFLICT (claim) DO UPDATE SET granted_ms = excluded.granted_ms
-    """
-    step.change(note, number, app, token, worker, step.now)
-    memo = step.memo
-    if len(memo.notes) > _NOTES_LIMIT:
-        memo.notes.clear()
-    memo.notes[token] = (number, step.now)
-    if number in memo.numbers:
-        memo.numbers = range(number + 1, memo.numbers.stop)
-    elif step.change("UPDATE wf_meta SET value = ?1 WHERE key = 'claim' AND value < ?1", number + _BLOCK - 1):
-        memo.numbers = range(number + 1, number + _BLOCK)
-
-
-def _hand_out(step: Step, app: str, request: ClaimRequest, number: int) -> int:
+def _hand_out(step: Step, app: str, request: ClaimRequest, hand: _Hand) -> int:
     """Put ready jobs under a claim: each want up to its share, then up to its limit. Returns how many."""
     lines: dict[str, Line] = {}
     for want in request.wants:
@@ -180,7 +160,6 @@ def _hand_out(step: Step, app: str, request: ClaimRequest, number: int) -> int:
                 line = line_of(step, queue)
             if not line.paused:
                 lines[want.queue] = line
-    hand = _Hand(step, number, step.now + request.lease_ms)
     most = sum(max(want.limit, 0) for want in request.wants) if request.total is None else request.total
     shares = [want.limit if want.share is None else min(want.share, want.limit) for want in request.wants]
     given = [0] * len(shares)
@@ -227,6 +206,11 @@ class _Hand:
 def _full(step: Step, seq: int) -> Row:
     """The row with what earlier runs left behind."""
     return step.rows(_BY_SEQ, seq)[0]
+
+
+def _all_of(step: Step, rows: list[Row]) -> list[tuple[int, JobRecord]]:
+    """The records of rows of `CLAIMED`, in the order in which they were handed out."""
+    return [(row[SEQ], record_of(_full(step, row[SEQ]))) for row in _in_order(rows)]
 
 
 def _in_order(rows: list[Row]) -> list[Row]:

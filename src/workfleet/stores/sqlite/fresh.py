@@ -24,7 +24,7 @@ SELECT json_group_array(json_array(
   j.unique_key, j.grp, b.name, iif(length(b.payload) <= ?2, CAST(b.payload AS TEXT), NULL),
   CAST(b.spec AS TEXT)))
 FROM wf_job j INDEXED BY wf_job_active CROSS JOIN wf_queue q ON q.queue = j.queue
-  LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.claim = ?1 AND j.state = 3
+  LEFT JOIN wf_body b ON b.seq = j.seq WHERE j.claim = ?1 AND j.state = 3 AND j.turn >= ?3
 """
 
 
@@ -87,10 +87,11 @@ class Fresh(Struct, array_like=True, gc=False):
 _fresh = msgspec.json.Decoder(list[Fresh])
 
 
-def just_handed_out(step: Step, number: int) -> list[Fresh] | None:
-    """What is held under a claim, in the order in which it was handed out. None when it cannot be had in one row."""
+def just_handed_out(step: Step, number: int, first: int) -> list[Fresh] | None:
+    """What is held under a claim, in the order in which it was handed out, from that turn on. None when it cannot be
+    had in one row."""
     try:
-        row = step.row(_FOUND, number, _LARGE)
+        row = step.row(_FOUND, number, _LARGE, first)
         found = _fresh.decode(row[0]) if row is not None else []
     except (apsw.TooBigError, apsw.NoMemError, UnicodeDecodeError, msgspec.MsgspecError):
         return None

@@ -13,13 +13,14 @@ from workfleet.ports.jobs import ClaimRequest, JobQuery, Place, PruneRule, Settl
 from ..wakes import CANCELS, queue_topic
 from .adding import add_jobs
 from .claiming import claim_jobs, renew_claims, take_over_jobs
-from .deleting import delete_jobs, prune_jobs, purge_jobs
+from .deleting import delete_jobs, purge_jobs
 from .finding import find_jobs
 from .keeping import asked_cancels, cancel_jobs, promote_jobs, retry_jobs
 from .lane import Step
 from .lanes import Lanes
 from .placing import place_of
-from .reading import count_jobs, first_expiry, get_jobs, job_logs, next_due
+from .pruning import Pruning
+from .reading import count_jobs, first_expiry, get_jobs, job_logs, next_due, within
 from .settling import report_run, settle_jobs
 
 
@@ -42,6 +43,7 @@ class SqliteJobs:
     def __init__(self, app: str, lanes: Lanes) -> None:
         self._app, self._lanes = app, lanes
         self._foreseen: _Foreseen | None = None
+        self._pruning = Pruning(app, lanes)
 
     async def enqueue(self, jobs: Sequence[JobRecord], *, call: str | None = None) -> list[Enqueued]:
         return await self._lanes.write(lambda step: add_jobs(step, self._app, jobs, call=call))
@@ -78,19 +80,19 @@ class SqliteJobs:
     async def take_over(self, request: TakeOver) -> list[JobRecord]:
         return await self._lanes.write(lambda step: take_over_jobs(step, self._app, request))
 
-    async def get(self, ids: Sequence[str]) -> list[JobRecord | None]:
-        return await self._lanes.read(lambda step: get_jobs(step, self._app, ids))
+    async def get(self, ids: Sequence[str], *, queue: str | None = None) -> list[JobRecord | None]:
+        return await self._lanes.read(lambda step: get_jobs(step, self._app, within(step, self._app, ids, queue)))
 
     async def find(self, query: JobQuery) -> list[JobRecord]:
         return await self._lanes.read(lambda step: find_jobs(step, self._app, query))
 
-    async def logs(self, job_id: str) -> list[str]:
-        return await self._lanes.read(lambda step: job_logs(step, self._app, job_id))
+    async def logs(self, job_id: str, *, queue: str | None = None) -> list[str]:
+        return await self._lanes.read(lambda step: job_logs(step, self._app, *within(step, self._app, [job_id], queue)))
 
-    async def place(self, job_id: str) -> Place | None:
-        return await self._lanes.read(lambda step: place_of(step, self._app, job_id))
+    async def place(self, job_id: str, *, queue: str | None = None) -> Place | None:
+        return await self._lanes.read(lambda step: place_of(step, self._app, *within(step, self._app, [job_id], queue)))
 
-    async def children(self, job_id: str) -> Children:
+    async def children(self, job_id: str, *, queue: str | None = None) -> Children:
         return Children()  # here are no flows
 
     async def counts(self, *, housekeeping: bool = True) -> dict[str, JobCounts]:
@@ -105,11 +107,11 @@ class SqliteJobs:
             return foreseen.due_ms
         return await self._lanes.read(lambda step: next_due(step, self._app, queues))
 
-    async def retry(self, ids: Sequence[str]) -> list[bool]:
-        return await self._lanes.write(lambda step: retry_jobs(step, self._app, ids))
+    async def retry(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return await self._lanes.write(lambda step: retry_jobs(step, self._app, within(step, self._app, ids, queue)))
 
-    async def cancel(self, ids: Sequence[str]) -> list[CancelAnswer]:
-        return await self._lanes.write(lambda step: cancel_jobs(step, self._app, ids))
+    async def cancel(self, ids: Sequence[str], *, queue: str | None = None) -> list[CancelAnswer]:
+        return await self._lanes.write(lambda step: cancel_jobs(step, self._app, within(step, self._app, ids, queue)))
 
     async def cancels(self, claims: Sequence[Claim]) -> list[bool]:
         self._lanes.look([CANCELS])
@@ -118,17 +120,17 @@ class SqliteJobs:
     async def wait_for_cancels(self, timeout_ms: int) -> bool:
         return await self._lanes.wait([CANCELS], timeout_ms)
 
-    async def promote(self, ids: Sequence[str]) -> list[bool]:
-        return await self._lanes.write(lambda step: promote_jobs(step, self._app, ids))
+    async def promote(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return await self._lanes.write(lambda step: promote_jobs(step, self._app, within(step, self._app, ids, queue)))
 
-    async def delete(self, ids: Sequence[str]) -> list[bool]:
-        return await self._lanes.write(lambda step: delete_jobs(step, self._app, ids))
+    async def delete(self, ids: Sequence[str], *, queue: str | None = None) -> list[bool]:
+        return await self._lanes.write(lambda step: delete_jobs(step, self._app, within(step, self._app, ids, queue)))
 
     async def purge(self, queue: str, states: Sequence[JobState], limit: int = 1_000) -> int:
         return await self._lanes.write(lambda step: purge_jobs(step, self._app, queue, states, limit))
 
     async def prune(self, rules: Sequence[PruneRule], limit: int = 1_000) -> int:
-        return await self._lanes.write(lambda step: prune_jobs(step, self._app, rules, limit))
+        return await self._pruning.prune(rules, limit)
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> bool:
         return await self._lanes.wait(map(queue_topic, queues), timeout_ms)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +23,7 @@ from workfleet.errors import StoreUnavailable
 from workfleet.ports.clock import Clock
 
 from .connect import Database
-from .trouble import is_trouble, sqlite_url, unavailable
+from .trouble import is_trouble, sqlite_url, unavailable, unforeseen
 
 _T = TypeVar("_T")
 _TOGETHER = 200
@@ -123,7 +125,7 @@ class Lane:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._database: Database | None = None
         self._memo = Memo()
-        self._closed = False
+        self._closed = self._deaf = False
         self._thread = threading.Thread(target=self._work, name=f"workfleet-sqlite-{kind}", daemon=True)
         self._thread.start()
 
@@ -194,6 +196,9 @@ class Lane:
                     self._serve([call])
             else:
                 self._fail(batch, unavailable(self._path, error) if is_trouble(error) else error)
+        except Exception as error:  # noqa: BLE001 - the boundary: with the thread, all who come later would be lost too
+            self._disconnect()
+            self._fail(batch, unforeseen(self._path, error))
 
     def _connected(self) -> Database:
         if self._database is None:
@@ -218,7 +223,18 @@ class Lane:
         db.execute("COMMIT")
         topics = set[str]().union(*(call.topics for call in batch if call.error is None))
         if topics:
+            self._tell(topics)
+
+    def _tell(self, topics: set[str]) -> None:
+        try:
             self._after(topics)
+        except Exception as error:  # noqa: BLE001 - the boundary: what is committed stays so, and polls find it
+            if not self._deaf:
+                self._deaf = True
+                url = sqlite_url(self._path)
+                text = f"{url}: other processes find changes by polling, for they cannot be woken: {error}"
+                with suppress(RuntimeWarning):  # where warnings are errors
+                    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _run(self, db: apsw.Connection, call: _Call, *, alone: bool) -> None:
         call.answer = call.error = None

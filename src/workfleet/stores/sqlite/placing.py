@@ -11,10 +11,19 @@ _JOB = """
 SELECT j.queue, j.grp, j.lifo, j.priority, j.due_ms, j.seq, j.state, j.parked, j.unique_key, q.limits
 FROM wf_job j JOIN wf_queue q ON q.queue = j.queue WHERE j.app = ? AND j.id = ?
 """
-_READY = "SELECT count(*) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ? AND grp = ? AND state < 2 AND"
-_LATER_IN = f"{_READY} lifo = 1 AND priority = 0 AND (due_ms, seq) > (?, ?)"
-_LAST_IN = f"{_READY} lifo = 1 AND priority = 0"
-_EARLIER_IN = f"{_READY} lifo = 0 AND (priority, due_ms, seq) < (?, ?, ?)"
+_READY = "SELECT count(*) FROM wf_job INDEXED BY wf_job_ready WHERE queue = ?1 AND grp = ?2 AND state < 2 AND"
+_DUE = """
+SELECT count(*) FROM wf_job INDEXED BY wf_job_due
+WHERE queue = ?1 AND grp = ?2 AND state = 2 AND parked = 0 AND due_ms <= ?3 AND
+"""
+"""What is due becomes ready at the next claim, which is not made here."""
+_LATER_IN = "lifo = 1 AND priority = 0 AND (due_ms, seq) > (?5, ?6)"
+_LAST_IN = "lifo = 1 AND priority = 0"
+_EARLIER_IN = "lifo = 0 AND (priority, due_ms, seq) < (?4, ?5, ?6)"
+_BEFORE_LAST_IN = f"SELECT ({_READY} {_LATER_IN}) + ({_DUE} {_LATER_IN})"
+_BEFORE_FIRST_IN = f"""
+SELECT ({_READY} {_LAST_IN}) + ({_READY} {_EARLIER_IN}) + ({_DUE} {_LAST_IN}) + ({_DUE} {_EARLIER_IN})
+"""
 _RIVAL = """
 SELECT id FROM wf_job INDEXED BY wf_job_claimed_key
 WHERE app = ? AND unique_key = ? AND unique_key IS NOT NULL AND state < 5 AND key_until > 0 AND started_ms IS NOT NULL
@@ -28,13 +37,13 @@ def place_of(step: Step, app: str, job_id: str) -> Place | None:
     if row is None:
         return None
     queue, group, lifo, priority, due_ms, seq, state, parked, key, stored = row
-    limits = limits_of(stored)
+    limits, is_due = limits_of(stored), state == 2 and not parked and due_ms <= step.now
     starts = [rate_allows_ms(step, queue, "", limits.rate)]
     if group:
         starts.append(rate_allows_ms(step, queue, group, limits.of_group(group).rate))
     rival = step.row(_RIVAL, app, key, seq) if parked else None
     return Place(
-        ahead=_ahead(step, queue, group, (lifo, priority, due_ms, seq)) if state < 2 else 0,
+        ahead=_ahead(step, queue, group, (lifo, priority, due_ms, seq)) if state < 2 or is_due else 0,
         rival=None if rival is None else rival[0],
         starts_ms=None if None in starts else max(at for at in starts if at is not None),
     )
@@ -42,13 +51,8 @@ def place_of(step: Step, app: str, job_id: str) -> Place | None:
 
 def _ahead(step: Step, queue: int, group: str, at: tuple[int, int, int, int]) -> int:
     lifo, priority, due_ms, seq = at
-    if lifo:
-        return _count(step, _LATER_IN, queue, group, due_ms, seq)
-    return _count(step, _LAST_IN, queue, group) + _count(step, _EARLIER_IN, queue, group, priority, due_ms, seq)
-
-
-def _count(step: Step, query: str, *facts: int | str) -> int:
-    row = step.row(query, *facts)
+    query = _BEFORE_LAST_IN if lifo else _BEFORE_FIRST_IN
+    row = step.row(query, queue, group, step.now, priority, due_ms, seq)
     assert row is not None
     count: int = row[0]
     return count

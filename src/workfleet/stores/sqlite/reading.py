@@ -45,6 +45,15 @@ WHERE queue = ? AND grp = ? AND lifo = ? AND priority = ? AND housekeeping <= ? 
 """
 
 
+def within(step: Step, app: str, ids: Sequence[str], queue: str | None) -> list[str]:
+    """The ids, with an id that no job has for each job of another queue."""
+    if queue is None:
+        return list(ids)
+    found = "SELECT q.name FROM wf_job j JOIN wf_queue q ON q.queue = j.queue WHERE j.app = ? AND j.id = ?"
+    rows = [step.row(found, app, job_id) for job_id in ids]
+    return [job_id if row is not None and row[0] == queue else "" for job_id, row in zip(ids, rows, strict=True)]
+
+
 def get_jobs(step: Step, app: str, ids: Sequence[str]) -> list[JobRecord | None]:
     """Jobs by id."""
     query = f"{RECORD} WHERE j.app = ? AND j.id = ?"

@@ -10,7 +10,7 @@ from workfleet.model.outcome import Outcome, Settlement, left_out, left_out_by, 
 from ..texts import clean_text
 from ..wakes import queue_topic
 from .adding import add_jobs
-from .claiming import claim_note
+from .claims import claim_note
 from .ending import ended, limited_queues
 from .lane import Held, Row, Step
 from .records import json_of, json_of_attempts, json_of_numbers

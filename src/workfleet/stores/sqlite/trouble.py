@@ -48,6 +48,14 @@ def unavailable(path: Path, error: apsw.Error) -> StoreUnavailable:
     return StoreUnavailable(sqlite_url(path), f"{reason} ({error})", advice)
 
 
+def unforeseen(path: Path, error: Exception) -> StoreUnavailable:
+    """Something that is no error of SQLite has ended a transaction."""
+    advice = "The next call makes a new connection; where it happens again, report it"
+    failed = StoreUnavailable(sqlite_url(path), f"it failed unexpectedly ({type(error).__name__}: {error})", advice)
+    failed.__cause__ = error
+    return failed
+
+
 def missing(path: Path) -> StoreUnavailable:
     """There is no file, and this call may not make one."""
     advice = "`workfleet run` makes it; check WORKER_STORE if it should be there"

@@ -109,7 +109,7 @@ class TestCancel:
         await store.jobs.cancel(["a"])
         await clock.advance(10)
         (taken,) = await store.jobs.take_over(TakeOver("reaper", "t2", 1_000))
-        stale = [record.claim, Claim("a", "forged"), Claim("nobody", "t2"), taken.claim]
+        stale = [record.claim, Claim("a", "forged", "q"), Claim("nobody", "t2", "q"), taken.claim]
         assert await store.jobs.cancels(stale) == [False, False, False, True]
         assert await store.jobs.cancels([]) == []
 

@@ -26,7 +26,7 @@ class TestClaim:
         assert (record.state, record.worker, record.token) == (JobState.ACTIVE, "w7", "t7")
         assert (record.started_ms, record.lease_until_ms) == (now, now + 300)
         assert (record.attempts_made, record.crashes, record.deferrals, record.history) == (0, 0, 0, ())
-        assert record.claim == Claim("a", "t7")
+        assert record.claim == Claim("a", "t7", "q")
 
     async def test_no_job_is_given_twice(self, store: Store) -> None:
         await store.jobs.enqueue(jobs("a"))
@@ -132,6 +132,13 @@ class TestRenew:
         await store.jobs.renew([live.claim], 9_000)
         await clock.advance(1_000)
         (other,) = await store.jobs.take_over(TakeOver("reaper", "t2", 5_000))
-        claims = [taken.claim, settled.claim, live.claim, Claim("nobody", "t"), Claim("live", "forged"), other.claim]
+        claims = [
+            taken.claim,
+            settled.claim,
+            live.claim,
+            Claim("nobody", "t", "q"),
+            Claim("live", "forged", "q"),
+            other.claim,
+        ]
         assert await store.jobs.renew(claims, 7_000) == [False, False, True, False, False, True]
         assert await store.jobs.renew([], 7_000) == []

@@ -292,6 +292,7 @@ def _meets_itself(jobs: Sequence[JobRecord]) -> bool:
 async def _rest(store: Store, names: Sequence[str], *, due: bool) -> dict[str, object]:
     """What else can be seen of a store."""
     return {
+        "places": {name: await store.jobs.place(name) for name in names},
         "logs": {name: lines for name in names if (lines := await store.jobs.logs(name))},
         "queues": await store.queues.all(),
         "queues with jobs": sorted(await store.jobs.counts()),

@@ -19,6 +19,21 @@ class TestReading:
         assert [record and record.id for record in found] == ["b", None, "a", "b"]
         assert await store.jobs.get([]) == []
 
+    async def test_a_job_of_another_queue_is_not_there_where_a_queue_is_named(self, store: Store) -> None:
+        await store.jobs.enqueue([job("a"), job("late", delay_ms=60_000), job("bad")])
+        held = {record.id: record for record in await claim(store, 2)}
+        await store.jobs.report(held["a"].claim, lines=["line"])
+        await store.jobs.settle([ended(held["bad"], FAILED)])
+        for queue, there in (("r", False), ("q", True)):
+            assert [record is not None for record in await store.jobs.get(["a", "late"], queue=queue)] == [there] * 2
+            assert await store.jobs.logs("a", queue=queue) == ["line"] * there
+            assert (await store.jobs.place("late", queue=queue) is not None) is there
+            assert await store.jobs.children("a", queue=queue) == Children()
+            assert await store.jobs.retry(["bad"], queue=queue) == [there]
+            assert await store.jobs.promote(["late"], queue=queue) == [there]
+            assert await store.jobs.cancel(["a"], queue=queue) == ["asked" if there else "missing"]
+            assert await store.jobs.delete(["late", "bad"], queue=queue) == [there] * 2
+
     async def test_a_job_that_is_in_no_flow_has_no_children(self, store: Store) -> None:
         await store.jobs.enqueue(jobs("a"))
         assert [await store.jobs.children(each) for each in ("a", "nobody")] == [Children(), Children()]

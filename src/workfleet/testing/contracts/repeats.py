@@ -9,13 +9,28 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec import structs
 
-from workfleet.model.jobs import JobState, UniqueRule
+from workfleet.model.jobs import JobRecord, JobState, UniqueRule
 from workfleet.model.limits import GroupLimits, QueueLimits, Rate
 from workfleet.model.outcome import GIVE_BACK
 from workfleet.ports.jobs import JobQuery, PruneRule, TakeOver
 from workfleet.ports.stores import Store
 
-from .harness import COMPLETED, CRASHED, FAILED, RAISED, ManualClock, claim, ended, finish, ids, job, jobs, request
+from .harness import (
+    COMPLETED,
+    CRASHED,
+    FAILED,
+    RAISED,
+    ManualClock,
+    Opener,
+    claim,
+    ended,
+    finish,
+    ids,
+    job,
+    jobs,
+    request,
+    stored,
+)
 
 Call = Callable[[], Awaitable[object]]
 
@@ -25,6 +40,19 @@ async def picture(store: Store) -> object:
     records = await store.jobs.find(JobQuery(limit=10_000))
     logs = [await store.jobs.logs(record.id) for record in records]
     return records, logs, await store.jobs.counts(), await store.queues.all(), await store.schedules.all()
+
+
+async def one_claim_each(live: list[JobRecord], stores: list[Store]) -> None:
+    """Each of these jobs is under the claim with which it was handed out and no other, whichever connection asks."""
+    claims = [record.claim for record in live]
+    for each in stores:
+        assert [await stored(each, record.id) for record in live] == live
+    for each in stores:
+        assert await each.jobs.renew(claims, 60_000) == [True] * len(live)
+        swapped = [
+            structs.replace(one, token=other.token) for one, other in zip(claims, claims[1:] + claims[:1], strict=True)
+        ]
+        assert await each.jobs.renew(swapped, 60_000) == [False] * len(live)
 
 
 async def same_again(store: Store, call: Call) -> None:
@@ -101,6 +129,92 @@ class TestRepeats:
         settled = await asyncio.gather(*(store.jobs.settle([done]) for _ in range(5)))
         assert [(answer.applied, answer.left_out) for answer in settled] == [([True], {})] * 5
         assert len(await store.jobs.find(JobQuery(name="work"))) == 5
+
+    async def test_a_claim_whose_jobs_were_taken_over_is_repeated_beside_all_others(
+        self, store: Store, opener: Opener, clock: ManualClock
+    ) -> None:
+        other = await opener("shop", clock)
+        await store.jobs.enqueue(jobs("a z b c d e f"))
+        (a,), (z,) = await claim(other, worker="w2", lease_ms=60_000), await claim(store, lease_ms=60_000)
+        asked = request(token="t1", lease_ms=10_000)
+        (lost,) = await store.jobs.claim(asked)
+        (c,) = await claim(store, lease_ms=60_000)
+        await clock.advance(10_000)
+        (b,) = await other.jobs.take_over(TakeOver("w2", "t2", 60_000))
+        assert (lost.id, b.id) == ("b", "b")
+        (d,) = await store.jobs.claim(asked)
+        (e,), (f,) = await claim(store, lease_ms=60_000), await claim(other, worker="w2", lease_ms=60_000)
+        live = [a, b, c, d, e, f, z]
+        assert ids(live) == "a b c d e f z"
+        await one_claim_each(live, [store, other])
+        assert await store.jobs.renew([lost.claim], 60_000) == [False]
+        assert (await other.jobs.settle([ended(record) for record in (lost, *live)])).applied == [False] + [True] * 7
+        if other is not store:
+            await other.close()
+
+    async def test_a_take_over_whose_jobs_were_taken_over_is_repeated_beside_all_others(
+        self, store: Store, opener: Opener, clock: ManualClock
+    ) -> None:
+        other = await opener("shop", clock)
+        await store.jobs.enqueue(jobs("a b z c d e"))
+        await claim(other, worker="dead", lease_ms=10_000)
+        await claim(other, worker="dead", lease_ms=30_000)
+        (z,) = await claim(store, lease_ms=60_000)
+        await clock.advance(10_000)
+        asked = TakeOver("w1", "t1", 10_000)
+        assert ids(await store.jobs.take_over(asked)) == "a"
+        (c,) = await claim(store, lease_ms=60_000)
+        await clock.advance(10_000)
+        (a,) = await other.jobs.take_over(TakeOver("w2", "t2", 60_000))
+        await clock.advance(10_000)
+        (b,) = await store.jobs.take_over(asked)
+        (d,), (e,) = await claim(store, lease_ms=60_000), await claim(other, worker="w2", lease_ms=60_000)
+        live = [a, b, c, d, e, z]
+        assert ids(live) == "a b c d e z"
+        await one_claim_each(live, [store, other])
+        await finish(other, live)
+        if other is not store:
+            await other.close()
+
+    async def test_a_claim_that_another_connection_repeats_is_the_same_claim(
+        self, store: Store, opener: Opener, clock: ManualClock
+    ) -> None:
+        other = await opener("shop", clock)
+        await store.jobs.enqueue(jobs("z a b c d"))
+        (z,) = await claim(store, lease_ms=60_000)
+        asked = request(token="t1", lease_ms=10_000)
+        assert await store.jobs.claim(asked) == await other.jobs.claim(asked)
+        await clock.advance(10_000)
+        (a,) = await store.jobs.take_over(TakeOver("w2", "t2", 60_000))
+        (b,) = await other.jobs.claim(asked)
+        (c,), (d,) = await claim(store, lease_ms=60_000), await claim(other, worker="w2", lease_ms=60_000)
+        live = [a, b, c, d, z]
+        assert ids(live) == "a b c d z"
+        await one_claim_each(live, [store, other])
+        await finish(store, live)
+        if other is not store:
+            await other.close()
+
+    async def test_a_claim_that_was_forgotten_is_a_new_one_for_every_connection(
+        self, store: Store, opener: Opener, clock: ManualClock
+    ) -> None:
+        other = await opener("shop", clock)
+        await store.jobs.enqueue(jobs("a b c"))
+        asked = request(token="t1", lease_ms=10_000)
+        await store.jobs.claim(asked)
+        await clock.advance(10_000)
+        (a,) = await other.jobs.take_over(TakeOver("w2", "t2", 7_200_000))
+        await clock.advance(3_600_000)
+        await store.jobs.prune([])
+        (b,) = await other.jobs.claim(asked)
+        assert await store.jobs.claim(asked) == [b]
+        (c,) = await claim(store)
+        live = [a, b, c]
+        assert ids(live) == "a b c"
+        await one_claim_each(live, [store, other])
+        await finish(store, live)
+        if other is not store:
+            await other.close()
 
 
 @pytest.mark.asyncio

@@ -155,7 +155,7 @@ class TestSettle:
         (taken,) = await store.jobs.take_over(TakeOver("reaper", "t2", 5_000))
         before = await stored(store, "a")
         late = ended(record, structs.replace(COMPLETED, follow_up=(job("child"),)))
-        forged = [Settlement(Claim("a", "forged"), late.outcome), Settlement(Claim("b", "t2"), late.outcome)]
+        forged = [Settlement(Claim("a", "forged", "q"), late.outcome), Settlement(Claim("b", "t2", "q"), late.outcome)]
         assert (await store.jobs.settle([late, *forged])).applied == [False, False, False]
         assert await stored(store, "a") == before
         assert await store.jobs.get(["child"]) == [None]
@@ -219,7 +219,7 @@ class TestSettle:
         await store.jobs.enqueue(jobs("a b c"))
         a, b, c = await claim(store, 3)
         await store.jobs.settle([ended(b)])
-        forged = Settlement(Claim("c", "forged"), outcome(c))
+        forged = Settlement(Claim("c", "forged", "q"), outcome(c))
         answer = await store.jobs.settle([ended(a), ended(b), forged, ended(c, FAILED), ended(a)])
         assert answer.applied == [True, True, False, True, True]
         assert [(await stored(store, name)).state.value for name in "abc"] == ["completed", "completed", "failed"]
@@ -274,7 +274,7 @@ class TestReport:
         await clock.advance(100)
         (taken,) = await store.jobs.take_over(TakeOver("reaper", "t2", 5_000))
         assert not await store.jobs.report(record.claim, progress=b"1", lines=["late"])
-        assert not await store.jobs.report(Claim("nobody", "t"), lines=["late"])
+        assert not await store.jobs.report(Claim("nobody", "t", "q"), lines=["late"])
         assert (await stored(store, "a")).progress is None
         assert await store.jobs.logs("a") == []
         await store.jobs.settle([ended(taken)])

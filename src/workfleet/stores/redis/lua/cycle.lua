@@ -7,6 +7,9 @@
 -- Returns: 1 or 0 for each settlement, the rows that were claimed, the topics that woke, the time, and where less was
 -- claimed than asked for what `due_of` says of the queues; then the jobs that do not complete because of their children:
 -- which settlement, and what `barred_by` says; then of which settlement what was left out of its follow_up: places.
+for _, list in ipairs(asked.plain) do sound(queue(list[1]), 'run') end
+for _, done in ipairs(asked.done) do sound(queue(done.queue)) end
+for _, want in ipairs(asked.claim and asked.claim.wants or {}) do sound(queue(want[1]), 'run') end
 local applied, barred, left_out = {}, {}, {}
 local function apply(done)
   local holds, repeated, children = settle(done)
@@ -16,6 +19,7 @@ local function apply(done)
 end
 for _, list in ipairs(asked.plain) do
   local rest, count = complete_many(list)
+  if next(rest) then sound(queue(list[1])) end
   for i = 1, count do
     if rest[i] then apply(rest[i]) else applied[#applied + 1] = 1 end
   end
@@ -29,7 +33,7 @@ local function follow(done)
     if answer[2] ~= 1 then out[#out + 1] = i end
   end
   if #out > 0 then left_out[#left_out + 1] = { #applied, out } end
-  local job = others and find(done.id, done.hint)
+  local job = others and find(done.id, done.queue)
   if not job then return end
   call('HSET', job.key, 'returnvalue', cjson.encode(stand))
   if job.parent and call('HEXISTS', job.parent .. ':processed', job.key) == 1 then
@@ -38,7 +42,7 @@ local function follow(done)
 end
 -- The same of a repeat, as far as the result says.
 local function look_after(done)
-  local job, out = find(done.id, done.hint), {}
+  local job, out = find(done.id, done.queue), {}
   local fine, stand = pcall(cjson.decode, job and call('HGET', job.key, 'returnvalue') or '[]')
   if not fine or type(stand) ~= 'table' then return end
   for i, made in ipairs(done.follow_up) do

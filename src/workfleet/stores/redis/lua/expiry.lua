@@ -6,6 +6,7 @@ for name in pairs(known_queues()) do
   local q = queue(name)
   for _, id in ipairs(call('LRANGE', q.active, 0, -1)) do
     local till = claim_of(q, id)
+    if till and till <= now then till = standing_claim(q, id) end
     if not till then till = now + math.max(call('PTTL', q.p .. id .. ':lock'), 0) end
     soonest = soonest and math.min(soonest, till) or till
   end

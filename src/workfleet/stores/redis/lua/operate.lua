@@ -1,6 +1,6 @@
 -- include: parts/cancelling.lua
 -- include: parts/scheduler.lua
--- What an operator does to jobs. Asked: what (cancel, retry, promote, delete), ids; for cancel: failure (JSON), reason.
+-- What an operator does to jobs. Asked: what (cancel, retry, promote, delete), ids, queue (or nothing); for cancel: failure (JSON), reason.
 -- Returns an answer for each id (cancel: a word; else 1 or 0), and the topics that woke.
 local operations = {}
 
@@ -49,5 +49,9 @@ function operations.delete(job)
 end
 
 local answers = {}
-for i, id in ipairs(asked.ids) do answers[i] = operations[asked.what](find(id)) end
+for i, id in ipairs(asked.ids) do
+  local job = find(id, asked.queue)
+  if job then sound(job.q) end
+  answers[i] = operations[asked.what](job)
+end
 return { answers, wf_woken(ARGV[2], ARGV[3]) }

@@ -1,8 +1,9 @@
 -- include: parts/claiming.lua
+-- include: parts/kept_keys.lua
 -- include: parts/lock.lua
 -- Deletes finished jobs by rules and by their own, and what nobody needs any more: starts that no rate counts, claims
--- on jobs that other programs ended, expired locks. Asked: rules (state, age_ms, count, hk), limit, most: how many to
--- look at, from: where the last call ended (or nothing).
+-- on jobs that other programs ended and their unique keys, expired locks. Asked: rules (state, age_ms, count, hk), limit,
+-- most: how many to look at, from: where the last call ended (or nothing).
 -- Returns how many, and where it ended: nothing at the end; and the topics that woke.
 local count, left = 0, asked.most
 local PAGE = 100
@@ -91,7 +92,7 @@ local function tasks_of(q)
     end
   end
   for _, it in ipairs(classes) do
-    if it.class ~= 'house' then
+    if it.class ~= 'house' and it.class ~= FOR_EVER then
       local rule = cjson.decode(it.class)
       tasks[#tasks + 1] = {
         state = it.state, key = it.key, others = {}, age = number(rule.age_ms), most = number(rule.count),
@@ -107,8 +108,18 @@ local function forget_starts(q, group)
   else call('DEL', starts_of(q, group)) end
 end
 
+-- No rule ever looks at those that are kept for ever, some of whom another program may have deleted, or retried.
+local function forget_gone(q, state)
+  local key = kept(q, state, FOR_EVER)
+  for _, id in ipairs(call('ZRANDMEMBER', key, 10 * PAGE)) do
+    if not call('ZSCORE', q.p .. state, id) then call('ZREM', key, id) end
+  end
+end
+
 local function tidy(q)
   active_of(q)
+  forget_gone(q, 'completed')
+  forget_gone(q, 'failed')
   forget_starts(q, WHOLE)
   for _, group in ipairs(call('SMEMBERS', q.ours .. 'queue:rated')) do
     forget_starts(q, group)
@@ -117,8 +128,11 @@ local function tidy(q)
 end
 
 local names, from = {}, asked.from or { '', 1, 0, 0 }
-for name in pairs(known_queues()) do names[#names + 1] = name end
-table.sort(names)
+local at_keys = from[1] == 0
+if not at_keys then
+  for name in pairs(known_queues()) do names[#names + 1] = name end
+  table.sort(names)
+end
 for _, name in ipairs(names) do
   if name >= from[1] then
     local q = queue(name)
@@ -133,6 +147,10 @@ for _, name in ipairs(names) do
     tidy(q)
   end
 end
+
+if not at_keys then find_keys(10 * PAGE) end
+local upto, seen = look_at_keys(at_keys and from[2], at_keys and from[3] or 0, PAGE, 10 * PAGE)
+if upto then return { count, { 0, upto, seen }, wf_woken(ARGV[2], ARGV[3]) } end
 
 -- Where a BullMQ worker ended the job that they waited for, nobody has told them.
 for _, key in ipairs(call('SRANDMEMBER', base .. 'parked', 100)) do unpark(key) end

@@ -14,7 +14,7 @@ for _, q in pairs(queues) do flush(q) end
 call('DEL', base .. 'call:' .. asked.claim.token .. ':v')
 local settled = 0
 for _, given in ipairs(rows) do
-  asked.done.hint, asked.done.id = given[1], given[2]
+  asked.done.queue, asked.done.id = given[1], given[2]
   if settle(asked.done) then settled = settled + 1 end
 end
 for _, q in pairs(queues) do leave(q) end

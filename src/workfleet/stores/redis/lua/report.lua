@@ -1,9 +1,8 @@
 -- include: parts/job.lua
--- Sets the progress and appends log lines under a claim. Asked: claim ({queue or "", id, token}), progress (JSON, or
+-- Sets the progress and appends log lines under a claim. Asked: claim ({queue, id, token}), progress (JSON, or
 -- nothing), lines, call (an id, or nothing). Returns 1, 0 for a stale claim.
-local id = asked.claim[2]
-local q = held_in(id, asked.claim[3], asked.claim[1])
-local job = q and load(q, id)
+local q, id = queue(asked.claim[1]), asked.claim[2]
+local job = holds_in(q, id, asked.claim[3]) and load(q, id)
 if not job then return 0 end
 if asked.call and job.wf.report == asked.call then return 1 end
 job.wf.report = asked.call

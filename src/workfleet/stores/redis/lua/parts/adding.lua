@@ -14,7 +14,7 @@ local function insert(said, number)
   local due = math.max(now + said.delay, said.due)
   local job = {
     q = q, id = said.id, key = q.p .. said.id, created = now, priority = said.priority, lifo = said.lifo,
-    group = said.group or '',
+    group = said.group or '', new = true,
     wf = {
       v = 1, n = number, due = due ~= now and due or nil, delay = said.delay > 0 and said.delay or nil,
       lifo = said.lifo, group = said.group, key = said.key, rule = said.rule, hk = said.hk, after = said.after,
@@ -69,9 +69,20 @@ local function leaves(said)
   return string.find(rules, '"count":0}', 1, true) ~= nil
 end
 
+-- The job that has this id already. In another queue only one of ours: BullMQ counts queue by queue.
+local function namesake(said)
+  local other
+  for _, name in ipairs(places(said.id)) do
+    local job = load(queue(name), said.id)
+    if job and name == said.queue then return job end
+    if job and job.wf.n then other = job end
+  end
+  return other
+end
+
 local function add(said, number, call_id, before, note, seen)
   local again = seen[said.id]
-  local there = find(said.id)
+  local there = namesake(said)
   if not there and before.created[said.id] and leaves(said) then return said.id, not again, false end
   if there then
     local repeated = not again and before.created[there.id] == there.wf.n and there.wf.n ~= nil
@@ -122,6 +133,7 @@ end
 -- Add jobs. Returns for each: its id or whose place it takes, 1 where created, 1 where it replaced what was there.
 local function add_all(jobs, call_id)
   local answers, seen, note = {}, {}, { created = {} }
+  for _, said in ipairs(jobs) do sound(queue(said.queue)) end
   local before = done_before(jobs, call_id)
   local number = call('INCRBY', base .. 'number', #jobs) - #jobs
   for i, said in ipairs(jobs) do

@@ -2,6 +2,9 @@
 -- What most jobs are, many at once: ours, run for the first time, with nothing said of them that concerns others. What
 -- is not so is left to `parts/ending.lua` and `parts/claiming.lua`, which mean the same.
 
+local complete_many
+do -- a script has at most 200 locals: these are of `complete_many` alone
+
 -- The active jobs of a queue, for many that leave. They are mostly its oldest ones, which are taken in one go; else the
 -- list is read and written as a whole where most of it leaves.
 local function leave_oldest(q, ids, wanted)
@@ -66,7 +69,7 @@ local function settlement(q, id, token, result, ended)
   }
   local ours = { code = 'completed', settled = token, history = { cjson.encode(run) } }
   return {
-    hint = q.name, id = id, token = token, state = 'completed', made = '1', result = result, ours = cjson.encode(ours),
+    queue = q.name, id = id, token = token, state = 'completed', made = '1', result = result, ours = cjson.encode(ours),
   }
 end
 
@@ -80,14 +83,14 @@ local function erase_many(q, ids, token)
   end
   many(others, function(...) more = more + call('EXISTS', ...) end)
   if more > 0 then many(others, function(...) call('DEL', ...) end) end
-  know_erased(token, ids)
+  know_erased(q, token, ids)
 end
 
 -- The first runs of jobs of a queue complete. `list`: queue, token, 1 where they are not to be kept, then id, result
 -- (JSON) and when the run ended, for each. Returns what could not be done here, position -> what `settle` takes, and how
 -- many they are. What a run of most jobs adds to `wf` stands in `wfd`: "<finishedOn> <end of the run> <token>".
 local FIELDS = 3
-local function complete_many(list)
+function complete_many(list)
   local q, token, brief, ids = queue(list[1]), list[2], list[3] == 1, {}
   for i = 4, #list, FIELDS do ids[#ids + 1] = list[i] end
   local tokens, parents = look_at(q, ids)
@@ -132,6 +135,8 @@ local function complete_many(list)
   return rest, #ids
 end
 
+end
+
 -- Up to so many of the next jobs of a queue, as rows: queue, id, then FRESH. Fewer, or none, where a limit or a turn
 -- has to be looked at, or a job that is not like most.
 local FRESH = { 'name', 'data', 'timestamp', 'priority', 'progress', 'wf', 'ats', 'atm', 'stc', 'defa' }
@@ -165,7 +170,7 @@ local function take_many(q, most)
   if #ids == 0 then return rows end
   call('LPUSH', q.active, unpack(ids))
   local worker, token, lease = asked.claim.worker, asked.claim.token, math.max(asked.claim.lease_ms, 1)
-  local noted, note = q.noted or {}, (now + asked.claim.lease_ms) .. '\n' .. token .. '\n' .. worker .. '\n'
+  local noted, note = q.noted or {}, (now + asked.claim.lease_ms) .. '\n' .. token .. '\n' .. worker .. '\n\n' .. now_text
   q.noted = noted
   for _, id in ipairs(ids) do
     local key = q.p .. id
@@ -189,10 +194,15 @@ local function pass_on(q)
   end
 end
 
--- Claim for `asked.claim`: worker, token, lease_ms, total, wants ({queue, share, limit} each). Rows: of `take_many`, or
--- of `take`, or of what the token was given before.
+-- Claim for `asked.claim`: worker, token, lease_ms, total, wants ({queue, share, limit} each); where the token has been
+-- given something and more is wanted, `known`: {queue, id} of that. Rows: of `take_many`, or of `take`, or of what the
+-- token was given before and is not known.
 local function claim()
-  local rows = held_by(asked.claim.token)
+  local held, known, rows = held_by(asked.claim.token), {}, {}
+  for _, at in ipairs(asked.claim.known or {}) do known[at[1] .. '\n' .. at[2]] = true end
+  for _, one in ipairs(held) do
+    if not known[one[1] .. '\n' .. one[2]] then rows[#rows + 1] = one end
+  end
   if #rows > 0 then return rows end
   local given, total = {}, asked.claim.total or math.huge
   for round = 2, 3 do
@@ -214,6 +224,7 @@ local function claim()
       if given[i] >= want[3] or #rows >= total then pass_on(queue(want[1])) end
     end
   end
-  remember(asked.claim.token, rows)
+  for _, one in ipairs(rows) do held[#held + 1] = one end
+  remember(asked.claim.token, held)
   return rows
 end

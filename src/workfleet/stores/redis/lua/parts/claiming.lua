@@ -53,7 +53,7 @@ local function running(q, group)
   if not q.running then
     q.running = { [WHOLE] = call('LLEN', q.active) }
     for _, claim in ipairs(call('HVALS', q.claims)) do
-      local of = string.match(claim, '^[^\n]*\n[^\n]*\n[^\n]*\n(.*)$')
+      local of = string.match(claim, '^[^\n]*\n[^\n]*\n[^\n]*\n([^\n]*)')
       if of ~= '' then q.running[of] = (q.running[of] or 0) + 1 end
     end
   end
@@ -178,7 +178,7 @@ local function start(q, id)
     if group ~= '' then note_start(q, group) end
   end
   call('HSET', key, 'processedOn', now_text, 'pb', asked.claim.worker, 'ats', runs)
-  lock(q, id, asked.claim.token, asked.claim.lease_ms, asked.claim.worker, group)
+  lock(q, id, asked.claim.token, asked.claim.lease_ms, asked.claim.worker, group .. '\n' .. now_text)
   event(q, 'active', id, 'prev', 'waiting')
   if q.running then
     q.running[WHOLE] = q.running[WHOLE] + 1

@@ -2,16 +2,20 @@
 -- include: parts/metrics.lua
 -- How a job goes on after a run, and how it leaves.
 
--- What BullMQ's options say of the retention of a job that another program has added, as a rule of ours.
+-- What BullMQ's options say of the retention of a job that another program has added, as a rule of ours: nil where they
+-- say nothing. `false`, a count below 0, and neither an age nor a count: for ever.
+local FOR_EVER = '{}'
 local function rule_in_options(job, state)
   local fine, opts = pcall(cjson.decode, call('HGET', job.key, 'opts') or '')
   local said = fine and type(opts) == 'table' and opts[state == 'completed' and 'removeOnComplete' or 'removeOnFail']
-  if said == true then said = { count = 0 } elseif type(said) == 'number' then said = { count = said } end
+  if said == true then said = { count = 0 }
+  elseif said == false then said = {}
+  elseif type(said) == 'number' then said = { count = said } end
   if type(said) ~= 'table' then return nil end
   local age, count, rule = tonumber(said.age), tonumber(said.count), {}
   if age then rule[1] = string.format('"age_ms":%.0f', age * 1000) end
   if count and count >= 0 then rule[#rule + 1] = string.format('"count":%.0f', count) end
-  return #rule > 0 and '{' .. table.concat(rule, ',') .. '}' or nil
+  return #rule > 0 and '{' .. table.concat(rule, ',') .. '}' or FOR_EVER
 end
 
 -- The class of a finished job with a rule of its own, nil of most: housekeeping, or its retention.
@@ -64,10 +68,11 @@ local function erase(job)
 end
 
 -- What was settled under a token and is gone at once is known for a while, for the repeat of the call.
-local function erased(token) return base .. 'erased:' .. token .. ':v' end
-local function know_erased(token, ids)
-  many(ids, function(...) call('SADD', erased(token), ...) end)
-  call('PEXPIRE', erased(token), KNOWN_MS)
+local function erased(name, token) return base .. 'erased:' .. token .. ':' .. name .. ':v' end
+local function know_erased(q, token, ids)
+  local key = erased(q.name, token)
+  many(ids, function(...) call('SADD', key, ...) end)
+  call('PEXPIRE', key, KNOWN_MS)
 end
 
 -- Whether a job is not kept at all when it finishes so. One that cannot be read is, for somebody to see.
@@ -80,7 +85,7 @@ end
 local function finish_for_good(job, state, value, token)
   let_go(job, state, value)
   erase(job)
-  know_erased(token, { job.id })
+  know_erased(job.q, token, { job.id })
   local parent = leave_parent(job)
   if parent then release(parent, true) end
 end
@@ -166,26 +171,27 @@ local function is_exhausted(job, done)
 end
 
 -- Whether this is the repeat of a settlement that was applied.
-local function was_settled(job, id, token)
+local function was_settled(done)
+  local job, token = find(done.id, done.queue), done.token
   if job then
     if job.wf.settled == token then return true end
     local f = call('HMGET', job.key, 'finishedOn', 'wfd')
     if f[1] and f[2] and string.match(f[2], '^' .. f[1] .. ' %d+ (.*)$') == token then return true end
   end
-  return call('SISMEMBER', erased(token), id) == 1
+  return call('SISMEMBER', erased(done.queue, token), done.id) == 1
 end
 
--- Apply an outcome under its claim. `done`: hint (queue), id, token, state, delay, result (JSON), reason and trace of a
+-- Apply an outcome under its claim. `done`: queue, id, token, state, delay, result (JSON), reason and trace of a
 -- failure, made, crashes, and `ours`: what `wf` says from now on (JSON: code, settled, failure, deferrals, suspicions,
 -- history with the attempt). Returns whether the claim holds, whether this is a repeat, and what `barred_by` says of a job
 -- that does not complete because of it, which goes on being active.
 local function settle(done)
-  local q = held_in(done.id, done.token, done.hint)
-  local job = q and load(q, done.id)
+  local q = queue(done.queue)
+  local job = holds_in(q, done.id, done.token) and load(q, done.id)
   local barred = job and done.state == 'completed' and may_be_barred and barred_by(job)
   if barred and call('LPOS', q.active, job.id) then return false, true, barred end
   if not job or call('LREM', q.active, -1, job.id) == 0 then
-    return was_settled(find(done.id, done.hint), done.id, done.token), true
+    return was_settled(done), true
   end
   unlock(q, job.id)
   free_slot(q, job.group)

@@ -124,8 +124,7 @@ local function look_for_children(dones)
   local keys = {}
   for _, done in ipairs(dones) do
     if done.state == 'completed' then
-      if not done.hint or done.hint == '' then return end
-      local key = prefix .. done.hint .. ':' .. done.id
+      local key = prefix .. done.queue .. ':' .. done.id
       keys[#keys + 1], keys[#keys + 2] = key .. ':dependencies', key .. ':unsuccessful'
     end
   end

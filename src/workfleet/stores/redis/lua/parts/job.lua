@@ -89,40 +89,58 @@ local function state_of(job)
   return 'waiting'
 end
 
--- The queue of a job by its id, nil where it is in none. `hint`: look there first.
-local function locate(id, hint)
-  if hint and hint ~= '' and call('EXISTS', prefix .. hint .. ':' .. id) == 1 then return hint end
-  local keys, names = {}, {}
+-- The queues that have a job of this id: one for ours, maybe several where BullMQ counted. `within`: look there only.
+local function places(id, within)
+  if within and within ~= '' then return call('EXISTS', prefix .. within .. ':' .. id) == 1 and { within } or {} end
+  local keys, names, there = {}, {}, {}
   for name in pairs(known_queues()) do
     names[#names + 1] = name
     keys[#keys + 1] = prefix .. name .. ':' .. id
   end
-  if #keys == 0 or call('EXISTS', unpack(keys)) == 0 then return nil end
+  if #keys == 0 or call('EXISTS', unpack(keys)) == 0 then return there end
   for i, key in ipairs(keys) do
-    if call('EXISTS', key) == 1 then return names[i] end
+    if call('EXISTS', key) == 1 then there[#there + 1] = names[i] end
   end
+  return there
 end
+local function locate(id, within) return places(id, within)[1] end
 
-local function find(id, hint)
-  local name = locate(id, hint)
+local function find(id, within)
+  local name = locate(id, within)
   return name and load(queue(name), id)
 end
 
--- Our claim on a job: lease end, token, holder; nothing where it is not ours.
+-- Our claim on a job, as noted: lease end, token, holder, and what identifies the start (`processedOn`), which older
+-- notes do not say; nothing where there is none.
 local function claim_of(q, id)
   local text = call('HGET', q.claims, id)
   if not text then return nil end
-  local till, token, holder = string.match(text, '^(%d+)\n([^\n]*)\n([^\n]*)\n')
-  return tonumber(till), token, holder
+  local till, token, holder, rest = string.match(text, '^(%d+)\n([^\n]*)\n([^\n]*)\n(.*)$')
+  return tonumber(till), token, holder, string.match(rest or '', '\n(.*)$')
 end
 
--- A lock as BullMQ's workers know it, and our note of it. Notes are written together, by `flush`.
-local function lock(q, id, token, lease_ms, holder, group)
+-- The same, where it still stands: a note is void once another program holds the job, or has begun it since.
+local function standing_claim(q, id)
+  local till, token, holder, start = claim_of(q, id)
+  if not till then return nil end
+  local locked, stands = call('GET', q.p .. id .. ':lock'), nil
+  if locked then stands = locked == token
+  else
+    local begun = fields_of(q.p .. id, 'processedOn')[1] or ''
+    -- It begins a job only after the lease, which is what there is to go by where the note says no start.
+    if start then stands = begun == start else stands = (tonumber(begun) or 0) <= till end
+  end
+  if stands then return till, token, holder end
+end
+
+-- A lock as BullMQ's workers know it, and our note of it. Notes are written together, by `flush`. `run`: the group and
+-- the start, as the note has them.
+local function lock(q, id, token, lease_ms, holder, run)
   call('SET', q.p .. id .. ':lock', token, 'PX', math.max(lease_ms, 1))
   local noted = q.noted or {}
   q.noted = noted
   noted[#noted + 1] = id
-  noted[#noted + 1] = (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. (group or '')
+  noted[#noted + 1] = (now + lease_ms) .. '\n' .. token .. '\n' .. holder .. '\n' .. run
 end
 local function unlock(q, id)
   local free = q.free or { keys = {}, ids = {} }
@@ -146,20 +164,13 @@ local function flush(q)
   end
 end
 
--- The queue in which a claim still holds; nil for a stale one. It holds beyond its lease, until another one is made.
+-- Whether a claim still holds. It holds beyond its lease, until another one is made.
 local function holds_in(q, id, token)
   local locked = call('GET', q.p .. id .. ':lock')
   if locked then return locked == token end
-  local _, ours = claim_of(q, id)
+  local _, ours = standing_claim(q, id)
   return ours == token and call('LPOS', q.active, id) ~= false
 end
-local function held_in(id, token, hint)
-  if hint and hint ~= '' and holds_in(queue(hint), id, token) then return queue(hint) end
-  for name in pairs(known_queues()) do
-    if name ~= hint and holds_in(queue(name), id, token) then return queue(name) end
-  end
-end
-
 -- What the caller reads of a job: queue, id, state, token, lease end or when a delayed one is due, then SHOWN.
 local function row(q, id)
   local fields = fields_of(q.p .. id, unpack(SHOWN))
@@ -169,7 +180,7 @@ local function row(q, id)
     q = q, id = id, finished = fields[7], priority = tonumber(fields[5]) or 0, group = wf.group or '', wf = wf,
   })
   local till, token
-  if state == 'active' then till, token = claim_of(q, id) end
+  if state == 'active' then till, token = standing_claim(q, id) end
   if state == 'delayed' then
     local score = tonumber(call('ZSCORE', q.delayed, id))
     till = score < FAR and math.floor(score / 4096)

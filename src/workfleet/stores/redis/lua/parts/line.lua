@@ -1,5 +1,6 @@
 -- include: parts/job.lua
 -- include: parts/paused.lua
+-- include: parts/sound.lua
 -- The ready and the delayed jobs of a queue, in their order.
 
 local function mark(q)
@@ -22,6 +23,19 @@ local function place_at(q, id)
   return job and place(job) or ''
 end
 
+-- The place of the `at`th in a line, `ahead` being the step to who is served before it, and `first` who is served first.
+-- What is ready before its time, as by Node's `promote`, has none: it stands after who is served before it.
+local function place_in_line(q, at, ahead, first, id_at)
+  while true do
+    local job = load(q, id_at(at))
+    if job and due_of(job) <= now then return place(job) end
+    if not job or at == first then return '' end
+    -- There may be many of them together.
+    at = ahead > 0 and math.min(at + ahead, first) or math.max(at + ahead, first)
+    ahead = 2 * ahead
+  end
+end
+
 -- How many of `count` steps, counted from 0, come before the first that is `beyond`; steps are in order.
 local function steps_before(count, beyond)
   local low, high = 0, count
@@ -32,16 +46,22 @@ local function steps_before(count, beyond)
   return low
 end
 
--- Into `wait`, which is served from its end: mostly to its head, else to where its place is.
-local function into_wait(q, id, mine)
-  local list = list_of(q)
-  if q.newest and q.newest < mine then
+-- How many of the `length` in a list like `wait`, which is served from its end, come after a place.
+local function after_in(q, list, length, mine)
+  local function id_at(at) return call('LINDEX', list, at) end
+  return steps_before(length, function(at) return place_in_line(q, at, 1, length - 1, id_at) < mine end)
+end
+
+-- Into `wait`: mostly to its head, else to where its place is.
+local function into_wait(q, job, mine)
+  local list, id = list_of(q), job.id
+  if job.new and not job.lifo or q.newest and q.newest < mine then
     q.newest = mine
     call('LPUSH', list, id)
     return
   end
   local length = call('LLEN', list)
-  local sooner = steps_before(length, function(at) return place_at(q, call('LINDEX', list, at)) < mine end)
+  local sooner = after_in(q, list, length, mine)
   if sooner == 0 then
     q.newest = mine
     call('LPUSH', list, id)
@@ -57,20 +77,32 @@ local function into_wait(q, id, mine)
   end
 end
 
+-- How many in `prioritized` come before a place; of these, how many of smaller priorities; how many there are of its own.
+local function before_in(q, priority, mine)
+  local key, low = q.prioritized, priority * 2 ^ 32
+  local first = call('ZCOUNT', key, '-inf', '(' .. string.format('%.0f', low))
+  local count = call('ZCOUNT', key, low, low + 2 ^ 32 - 1)
+  local function id_at(at) return call('ZRANGE', key, at, at)[1] end
+  local at = steps_before(count, function(i) return place_in_line(q, first + i, -1, first, id_at) > mine end)
+  return first + at, first, count
+end
+
 -- Into `prioritized`: after the last of its priority, else between its neighbours, who move up where there is no room.
 local function into_prioritized(q, job, mine)
   local key, low = q.prioritized, job.priority * 2 ^ 32
   local high = low + 2 ^ 32 - 1
   local last = call('ZREVRANGEBYSCORE', key, high, low, 'WITHSCORES', 'LIMIT', 0, 1)
-  if #last == 0 or place_at(q, last[1]) < mine then
+  local at, first, count
+  local behind = job.new or #last == 0 or place_at(q, last[1]) < mine
+  if not behind then
+    at, first, count = before_in(q, job.priority, mine)
+    behind = at == first + count
+  end
+  if behind then
     local score = low + call('INCR', q.p .. 'pc') % 2 ^ 32
     call('ZADD', key, math.max(score, (tonumber(last[2]) or low) + 1), job.id)
     return
   end
-  local first, count = call('ZCOUNT', key, '-inf', '(' .. string.format('%.0f', low)), call('ZCOUNT', key, low, high)
-  local at = first + steps_before(count, function(i)
-    return place_at(q, call('ZRANGE', key, first + i, first + i)[1]) > mine
-  end)
   local after = tonumber(call('ZRANGE', key, at, at, 'WITHSCORES')[2])
   local before = at > first and tonumber(call('ZRANGE', key, at - 1, at - 1, 'WITHSCORES')[2]) or low - 1
   if after - before < 2 then
@@ -107,12 +139,17 @@ local function into_delayed(q, job)
   call('ZADD', q.marker, math.floor(tonumber(first[2]) / 4096), '1')
 end
 
--- A job is ready, at its place.
+-- A job is ready, at its place. One that is `new` is behind all others, whatever these say of their time.
 local function enlist(job, was)
+  if job.wf.n and due_of(job) > now then
+    -- Another program has made it ready before its time.
+    job.wf.due = now
+    save(job)
+  end
   local q, mine = job.q, place(job)
   if job.group ~= '' then into_group(q, job, mine)
   elseif job.priority > 0 then into_prioritized(q, job, mine)
-  else into_wait(q, job.id, mine) end
+  else into_wait(q, job, mine) end
   mark(q)
   if was then event(q, 'waiting', job.id, 'prev', was) else event(q, 'waiting', job.id) end
 end
@@ -156,6 +193,7 @@ local function ripen(q)
   if q.ripe then return end
   q.ripe = true
   local due = call('ZRANGEBYSCORE', q.delayed, '-inf', (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
+  if #due > 0 then sound(q) end
   for _, id in ipairs(due) do
     call('ZREM', q.delayed, id)
     call('SREM', q.again, id)

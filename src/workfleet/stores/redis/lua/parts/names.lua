@@ -8,10 +8,12 @@
 --   number         the last number given to a job, in the order of enqueueing
 --   hold:<key>:v   who holds a unique key: "<until, 0 without a window> <queue>\n<id>"
 --   key:<key>:v    the unfinished jobs with that unique key, a hash: id -> queue
+--   unique         the unique keys of these two, a sorted set by when `prune` has looked at them, as numbers of jobs
+--   unique_from    how far `prune` has looked for those of releases without `unique`, "all" in the end
 --   parked         unique keys behind which jobs may be parked
 --   replaced       newcomers whose payload a job took, a hash: id -> "<queue>\n<id>"
 --   call:<id>:v    what a call did, for its repeat; expires
---   erased:<token>:v   the jobs that were settled under a token and not kept, a set; expires
+--   erased:<token>:<queue>:v   the jobs that were settled under a token and not kept, a set; expires
 local call = redis.call
 local now = wf_now(ARGV[1])
 local now_text = string.format('%d', now) -- a number costs more on its way to a command
@@ -24,7 +26,7 @@ local SLACK_MS = ARGV[1] == '' and 0 or NOTE_MS -- keys expire by the server's t
 
 local queues = {}
 -- A queue: the names of its keys, and what its `meta` says. Keys of ours: P:wf:queue:… and P:wf:group:<group>:….
---   queue:claims   our claims, a hash: id -> "<lease end>\n<token>\n<holder>\n<group>"
+--   queue:claims   our claims, a hash: id -> "<lease end>\n<token>\n<holder>\n<group>\n<processedOn>"
 --   queue:groups   groups with ready jobs, a sorted set by name; group:<group>:ready  these jobs, a sorted set by place
 --   queue:turn     which group is served, a hash: served, jobs
 --   queue:limits   the limits of groups, JSON; those of the queue are in `meta`, as BullMQ's

@@ -21,13 +21,6 @@ local function all_new(ids, name)
   return there == 0
 end
 
--- Whether the next new job belongs to the head of `wait`, behind all others.
-local function is_last(q, number)
-  if q.paused then return false end
-  local newest = call('LINDEX', q.wait, 0)
-  return not newest or place_at(q, newest) < place({ priority = 0, created = now, wf = { n = number } })
-end
-
 -- Add jobs. `list`: queue, then id, name, data, opts and what `wf` says after its number (`}` or `,"field":…}`), for
 -- each. Returns false where it cannot be done here.
 local FIELDS = 5
@@ -35,11 +28,11 @@ local function add_plain(list, call_id)
   local ids = {}
   for i = 2, #list, FIELDS do ids[#ids + 1] = list[i] end
   local q = queue(list[1])
-  if call_id and call('EXISTS', note_of(call_id)) == 1 then return false end
+  sound(q, 'added')
+  if q.paused or call_id and call('EXISTS', note_of(call_id)) == 1 then return false end
   if not all_new(ids, q.name) then return false end
   ripen(q)
   local number = tonumber(call('GET', base .. 'number') or 0)
-  if not is_last(q, number + 1) then return false end
   know(q.name, 2)
   call('INCRBY', base .. 'number', #ids)
   call('HSETNX', q.meta, 'opts.maxLenEvents', q.max_events)

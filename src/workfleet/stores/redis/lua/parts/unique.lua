@@ -24,6 +24,16 @@ local function holder(key, at)
   return deduplicated_by(at, key), at
 end
 
+-- The keys of which something is kept, in the order in which `prune` looks whether that is so.
+local kept_of = base .. 'unique'
+
+-- Nobody has a key any more. What holds it for a time ends by itself.
+local function forget_key(key)
+  local hold = base .. 'hold:' .. key .. ':v'
+  if call('PTTL', hold) == -1 then call('DEL', hold) end
+  call('ZREM', kept_of, key)
+end
+
 -- The unfinished jobs of a key. What another program deleted or ended is forgotten.
 local function of_key(key)
   local jobs, all = {}, call('HGETALL', base .. 'key:' .. key .. ':v')
@@ -69,6 +79,7 @@ local function take_key(job)
     end
   end
   call('HSET', base .. 'key:' .. key .. ':v', job.id, job.q.name)
+  call('ZADD', kept_of, job.wf.n or 0, key)
 end
 
 local function leave_key(job)
@@ -92,8 +103,8 @@ end
 
 -- The first that is parked need not wait any longer, if no other one of the key goes on.
 local function unpark(key)
-  local first
-  for _, other in ipairs(of_key(key)) do
+  local first, others = nil, of_key(key)
+  for _, other in ipairs(others) do
     if other.started then return end
     if other.wf.parked and (not first or other.wf.n < first.wf.n) then first = other end
   end
@@ -105,6 +116,7 @@ local function unpark(key)
     wf_wake('queue ' .. first.q.name)
   else
     call('SREM', base .. 'parked', key)
+    if #others == 0 then forget_key(key) end
   end
 end
 

@@ -103,4 +103,7 @@ async def test_a_fifth_version_is_warned_of(node: NodeRoom, store: RedisStore, s
     assert "BullMQ 5" not in await warnings(server)
     queue = await node.queue(lib=5)
     await queue.call("waitUntilReady")
-    assert "uses queue 'q': pausing and resuming by BullMQ 5" in (await warnings(server))["BullMQ 5"]
+    warning = (await warnings(server))["BullMQ 5"]
+    assert "uses queue 'q': pausing and resuming by BullMQ 5" in warning
+    listed = await asyncio.to_thread(command, server, "queues", "ls")
+    assert listed.stderr.startswith(f"Warning: {warning}. ")

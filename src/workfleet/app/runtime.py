@@ -11,7 +11,7 @@ from dishka import AsyncContainer
 
 from workfleet.bus import Bus
 from workfleet.errors import StoreUnavailable
-from workfleet.events import SettingIgnored, WorkerDraining, WorkerReady, WorkerStopped
+from workfleet.events import SettingIgnored, StoreWarned, WorkerDraining, WorkerReady, WorkerStopped
 from workfleet.health.lag import LoopLagSampler
 from workfleet.health.service import Health
 from workfleet.model.fleet import WorkerRecord
@@ -131,6 +131,9 @@ class Runtime:
         await self._make_services(table, locks)
         # Before anything is claimed, those of queues without any included: limits that the code no longer has vanish.
         await self.store.queues.set_limits(table.limits)
+        if self.options.announce:
+            for found in await self.store.exam.others():
+                publish(StoreWarned(check=found.check, said=found.said, advice=found.advice))
         # Registered before it takes anything over: killed in between, it is found to be dead itself.
         await self.store.fleet.register(self._record)
         await self.engine.reaper.bury()

@@ -16,9 +16,11 @@ from ..model.durations import format_duration
 from ..model.fleet import WorkerRecord
 from ..model.jobs import READY, JobCounts
 from ..model.limits import GroupLimits, QueueLimits, QueueRecord
+from ..ports.exam import Finding
 from ..ports.jobs import JobQuery
 from ..queues.queues import QueueInfo
 from .documents import queue_document
+from .failures import tell
 from .options import CONTEXT, Where, app_option, json_option
 from .output import count, near, plain, write, write_facts, write_json, write_listing, write_table
 from .project import Target, target_of, with_client
@@ -98,13 +100,15 @@ def ls(*, where: Where, as_json: bool) -> int:
       workfleet queues ls --json | jq 'select(.failed > 0)'
     """
     target = target_of(where)
-    found = with_client(target, lambda client: _listened(client, target))
+    found, warnings = with_client(target, lambda client: _listened(client, target))
     write_listing(
         found,
         document=_Listened.document if as_json else None,
         table=lambda: write_table((*QUEUE_TITLES, "LISTENING"), [each.row() for each in found]),
         nothing="no queues",
     )
+    for each in warnings:
+        tell(f"Warning: {plain(each.said)}. {plain(each.advice)}")
     return 0
 
 
@@ -131,12 +135,12 @@ def show(*, where: Where, queue: str, as_json: bool) -> int:
     return 0
 
 
-async def _listened(client: Client, target: Target) -> list[_Listened]:
+async def _listened(client: Client, target: Target) -> tuple[list[_Listened], list[Finding]]:
     store = await client.session.store()
     lives = lives_of(await store.fleet.workers(), await store.now_ms())
     working, strangers = [life.record for life in lives if life.works], await store.exam.strangers()
     checked = health_queue(target.app)
-    return [
+    listened = [
         _Listened(
             info,
             [each.id for each in working if _listens(each, info.name)],
@@ -145,6 +149,7 @@ async def _listened(client: Client, target: Target) -> list[_Listened]:
         )
         for info in await all_queues(client, target)
     ]
+    return listened, await store.exam.others()
 
 
 async def all_queues(client: Client, target: Target) -> list[QueueInfo]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from .event import Event, Level
 from .guards import CallLimited, CallRetried, CircuitClosed, CircuitHalfOpened, CircuitOpened
-from .health import HealthChanged, MetricsDropped, MetricsFileFailed, MetricsUnavailable, StoreRestored, StoreTrouble
+from .health import (
+    HealthChanged,
+    MetricsDropped,
+    MetricsFileFailed,
+    MetricsUnavailable,
+    StoreRestored,
+    StoreTrouble,
+    StoreWarned,
+)
 from .jobs import (
     BackoffFailed,
     ClaimLost,
@@ -122,6 +130,7 @@ __all__ = [
     "SettingIgnored",
     "StoreRestored",
     "StoreTrouble",
+    "StoreWarned",
     "SubscriberFailed",
     "WorkLeft",
     "WorkerBlocked",

@@ -37,6 +37,15 @@ class StoreRestored(Event, frozen=True, kw_only=True):
     schedules: int
 
 
+class StoreWarned(Event, frozen=True, kw_only=True):
+    wire_name: ClassVar[str] = "store.warned"
+    level: ClassVar[Level] = "warning"
+    text: ClassVar[str] = "{said}. {advice}"
+    check: str
+    said: str
+    advice: str
+
+
 class MetricsDropped(Event, frozen=True, kw_only=True):
     wire_name: ClassVar[str] = "metrics.dropped"
     level: ClassVar[Level] = "warning"

@@ -29,3 +29,8 @@ class StoreExam(Protocol):
         """By queue, the workers of other programs that listen to it, as they name themselves. Queues without any are
         left out, and all where the store cannot say."""
         ...
+
+    async def others(self) -> list[Finding]:
+        """Warnings of programs of other makes at the queues: what they do not keep, and what they may break. Raises
+        `StoreUnavailable`."""
+        ...

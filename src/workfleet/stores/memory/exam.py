@@ -13,3 +13,6 @@ class MemoryExam:
 
     async def strangers(self) -> dict[str, tuple[str, ...]]:
         return {}
+
+    async def others(self) -> list[Finding]:
+        return []

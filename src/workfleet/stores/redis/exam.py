@@ -55,7 +55,7 @@ class RedisExam:
             Finding("writable", "ok", "a key was written"),
             await self._server_clock(),
             # Where a key is damaged, it cannot be asked who else is there.
-            *(await self._damage() or await self._others()),
+            *(await self._damage() or await self.others()),
         ]
 
     async def strangers(self) -> dict[str, tuple[str, ...]]:
@@ -94,7 +94,7 @@ class RedisExam:
             if said.decode() not in ("none", kind)
         ]
 
-    async def _others(self) -> list[Finding]:
+    async def others(self) -> list[Finding]:
         found, records = list[Finding](), await self._queues.all()
         for peers in await self._peers():
             if peers.warning is not None:

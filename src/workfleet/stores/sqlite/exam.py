@@ -35,6 +35,9 @@ class SqliteExam:
     async def strangers(self) -> dict[str, tuple[str, ...]]:
         return {}
 
+    async def others(self) -> list[Finding]:
+        return []
+
     def _disk(self) -> list[Finding]:
         usage = shutil.disk_usage(self._path.parent)
         wal = self._path.with_name(f"{self._path.name}-wal")

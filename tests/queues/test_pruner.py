@@ -72,29 +72,31 @@ def rounds(store: FaultyStore) -> int:
     return store.calls.count("keys.delete")
 
 
+async def asleep(clock: ManualClock, count: int = 1) -> None:
+    """Wait until so many sleep: pruners that have done what they had to, and calls that hang."""
+    await until(lambda: sum(not woken.done() for woken in clock._sleepers) == count)
+
+
 async def test_a_round_each_minute(opened: Opened, clock: ManualClock) -> None:
     store = await opened()
     await complete(store, 3)
     async with serving(store, clock):
-        await until(lambda: rounds(store) == 1)
-        assert await completed(store) == 1
-        for _ in range(11):
+        await asleep(clock)
+        assert (rounds(store), await completed(store)) == (1, 1)
+        for expected in [1] * 11 + [2]:
             await clock.advance(5_000)
-            await asyncio.sleep(0.01)
-        assert rounds(store) == 1
-        await clock.advance(5_000)
-        await until(lambda: rounds(store) == 2)
+            await asleep(clock)
+            assert rounds(store) == expected
 
 
 async def test_where_many_jobs_end_it_comes_sooner(opened: Opened, clock: ManualClock) -> None:
     store, ended = await opened(), [7_000]
     async with serving(store, clock, lambda: ended[0]):
-        await until(lambda: rounds(store) == 1)
+        await asleep(clock)
         for more, expected in ((4_999, 1), (1, 2), (4_999, 2), (1, 3)):
             ended[0] += more
             await clock.advance(5_000)
-            await until(lambda expected=expected: rounds(store) == expected)  # type: ignore[misc]
-            await asyncio.sleep(0.01)
+            await asleep(clock)
             assert rounds(store) == expected
 
 
@@ -102,16 +104,16 @@ async def test_one_worker_at_a_time(opened: Opened, clock: ManualClock) -> None:
     one, other = await opened(), await opened()
     one.fail("jobs.prune", hang="50s")
     async with serving(one, clock):
-        await until(lambda: "jobs.prune" in one.calls)
+        await asleep(clock)
         async with serving(other, clock):
-            await until(lambda: "keys.put_if_absent" in other.calls)
-            await asyncio.sleep(0.01)
-            assert "jobs.prune" not in other.calls
+            await asleep(clock, 2)
+            assert (rounds(one), "jobs.prune" in other.calls) == (0, False)
             await clock.advance(50_000)
-            await until(lambda: rounds(one) == 1)
+            await asleep(clock, 2)
+            assert (rounds(one), "jobs.prune" in other.calls) == (1, False)
             await clock.advance(10_000)
-            await until(lambda: rounds(other) == 1)
-            assert "jobs.prune" in other.calls
+            await asleep(clock, 2)
+            assert (rounds(one), rounds(other)) == (1, 1)
 
 
 async def test_one_that_was_killed_in_a_round_keeps_nobody_from_it(opened: Opened, clock: ManualClock) -> None:
@@ -120,23 +122,23 @@ async def test_one_that_was_killed_in_a_round_keeps_nobody_from_it(opened: Opene
     killed.fail("jobs.prune", hang="1h")
     killed.fail("keys.delete")  # as if it had never come to it
     async with serving(killed, clock):
-        await until(lambda: "jobs.prune" in killed.calls)
+        await asleep(clock)
     async with serving(store, clock):
-        await until(lambda: "keys.put_if_absent" in store.calls)
-        assert await completed(store) == 3
+        await asleep(clock)
+        assert (rounds(store), await completed(store)) == (0, 3)
         await clock.advance(60_000)
-        await until(lambda: rounds(store) == 1)
-        assert await completed(store) == 1
+        await asleep(clock)
+        assert (rounds(store), await completed(store)) == (1, 1)
 
 
 async def test_one_that_is_stopped_in_a_round_makes_room_at_once(opened: Opened, clock: ManualClock) -> None:
     stopped, store = await opened(), await opened()
     stopped.fail("jobs.prune", hang="1h")
     async with serving(stopped, clock):
-        await until(lambda: "jobs.prune" in stopped.calls)
+        await asleep(clock)
     async with serving(store, clock):
-        await until(lambda: rounds(store) == 1)
-        assert "jobs.prune" in store.calls
+        await asleep(clock)
+        assert (rounds(stopped), rounds(store)) == (1, 1)
 
 
 class Ticking(SystemClock):

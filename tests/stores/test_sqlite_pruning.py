@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import apsw
 import pytest
@@ -36,21 +38,22 @@ async def fill(sqlite: SqliteStore, first: int, last: int, keep: str) -> None:
 async def work_of_a_step(sqlite: SqliteStore, rules: list[PruneRule]) -> dict[str, Counter[str]]:
     """What SQLite counts while it prunes so many, for each of the two connections."""
     counted = {"write": Counter[str](), "read": Counter[str]()}
+    lanes: dict[str, Callable[[Callable[[Step], None]], Awaitable[None]]] = {
+        "write": sqlite._lanes.write,
+        "read": sqlite._lanes.read,
+    }
 
-    def count(into: Counter[str] | None) -> apsw.Connection:
-        def note(facts: dict[str, dict[str, int]]) -> None:
+    def listen(into: Counter[str]) -> Callable[[Step], None]:
+        def note(facts: dict[str, Any]) -> None:
             into.update({name.removeprefix("SQLITE_STMTSTATUS_"): n for name, n in facts["stmt_status"].items()})
 
-        def listen(step: Step) -> None:
-            step.db.trace_v2(apsw.SQLITE_TRACE_PROFILE if into is not None else 0, note if into is not None else None)
+        return lambda step: step.db.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
 
-        return listen
-
-    for kind, into in counted.items():
-        await getattr(sqlite._lanes, kind)(count(into))
+    for kind, run in lanes.items():
+        await run(listen(counted[kind]))
     assert await sqlite.jobs.prune(rules, _AT_ONCE) == _AT_ONCE
-    for kind in counted:
-        await getattr(sqlite._lanes, kind)(count(None))
+    for run in lanes.values():
+        await run(lambda step: step.db.trace_v2(0, None))
     return counted
 
 

@@ -138,6 +138,7 @@ class BlockedAfterTheAnswer:
             await asyncio.sleep(0)  # the exchange waits for the answer by now, on a store in memory too
         answer = await self._store.jobs.claim(request)
         if answer and self._at_once:
+            self._at_once = False
             asyncio.get_running_loop().call_soon(self.block)
         return answer
 
@@ -163,7 +164,7 @@ async def test_what_somebody_else_completed_before_it_was_noted_runs_nothing(rig
     async def run(job: Any) -> None:
         ran.append(job.id)
 
-    rig.lease_ms, rig.board = 100, Notes(room)
+    rig.lease_ms, rig.board = 600, Notes(room)
     rig.on(run)
     job_id = await rig.enqueue("run")
     rig.jobs = blocked = BlockedAfterTheAnswer(rig.store, rig.lease_ms)
@@ -182,7 +183,7 @@ async def test_a_claim_that_only_the_loop_renews_is_made_sure_of_after_a_run_tha
         ran.append(job.id)
         blocked.block()
 
-    rig.lease_ms, rig.board = 100, Notes(0)
+    rig.lease_ms, rig.board = 600, Notes(0)
     rig.on(run)
     first, second = await rig.enqueue_many(["run", "run"])
     rig.jobs = blocked = BlockedAfterTheAnswer(rig.store, rig.lease_ms, at_once=False)

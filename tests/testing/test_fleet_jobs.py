@@ -183,7 +183,7 @@ async def test_a_job_that_nobody_handles_fails_in_the_end_and_names_the_handlers
         await fleet.run_until_idle()
         with pytest.raises(JobFailed, match=r"'farewell' on queue 'emails'. Known handlers: goodbye, invite, welcome"):
             await ref.result()
-        assert [attempt.outcome for attempt in await fleet.attempts(ref)] == ["unknown_job"] * 10
+        assert [attempt.outcome for attempt in await fleet.attempts(ref)] == ["unknown_job"] * 11
 
 
 async def test_a_queue_that_nobody_listens_to_keeps_its_jobs() -> None:

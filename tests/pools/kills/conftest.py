@@ -20,7 +20,8 @@ AT_ONCE = RestartPolicy(delay_ms=0, backoff=Backoff("fixed", 10, 10, "none"))
 @pytest.fixture
 async def open_ward(make_pool: MakePool) -> AsyncIterator[OpenWard]:
     """`await open_ward(spec, **options)`: a pool at full size, by default two victims."""
-    before = inventory.taken()
+    foreign = inventory.descendants()
+    before = inventory.taken(foreign)
     opened: list[Ward] = []
 
     async def make(spec: ChildSpec | None = None, *, size: int = 2, **options: Any) -> Ward:
@@ -32,4 +33,4 @@ async def open_ward(make_pool: MakePool) -> AsyncIterator[OpenWard]:
     yield make
     for ward in opened:
         await ward.pool.stop(5_000)
-    await settled(before)
+    await settled(before, foreign)

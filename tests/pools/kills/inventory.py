@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +23,10 @@ class Inventory(NamedTuple):
     zombies: int
 
 
-def taken() -> Inventory:
+def taken(foreign: Collection[int] = ()) -> Inventory:
+    """`foreign`: processes that other tests have started, and may end."""
     gc.collect()  # what is only waiting for the collector was given back
-    states = [_status(process) for process in psutil.Process().children(recursive=True)]
+    states = [_status(process) for process in psutil.Process().children(recursive=True) if process.pid not in foreign]
     zombies = states.count(psutil.STATUS_ZOMBIE)
     gone = states.count(None)
     return Inventory(_descriptors(), _shared(), len(states) - zombies - gone, zombies)

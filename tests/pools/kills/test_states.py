@@ -55,7 +55,8 @@ async def test_all_at_once_again_and_again(open_ward: OpenWard) -> None:
 )
 async def test_starting(make_pool: MakePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:
     monkeypatch.setenv("WORKFLEET_TEST_FOLDER", str(tmp_path))
-    before = inventory.taken()
+    foreign = inventory.descendants()
+    before = inventory.taken(foreign)
     arguments = () if phase == "importing" else (str(tmp_path),)
     ward = Ward(make_pool(ChildSpec(PHASES[phase], arguments), size=2, restart=AT_ONCE))
     waiting = [asyncio.create_task(ward.pool.call("echo", (number,))) for number in range(20)]
@@ -66,12 +67,13 @@ async def test_starting(make_pool: MakePool, tmp_path: Path, monkeypatch: pytest
     (died,) = ward.made.told(ChildDiedEvent)
     assert (died.pid, died.why) == (killed, f"signal SIGKILL while {phase}")
     await ward.pool.stop(5_000)
-    await settled(before)
+    await settled(before, foreign)
 
 
 @pytest.mark.full
 async def test_starting_its_interpreter(make_pool: MakePool) -> None:
-    before = inventory.taken()
+    foreign = inventory.descendants()
+    before = inventory.taken(foreign)
     ward = Ward(make_pool(ChildSpec.of(Victim), size=2, restart=AT_ONCE))
     waiting = [asyncio.create_task(ward.pool.call("echo", (number,))) for number in range(20)]
     await wait_until(lambda: bool(ward.pids))
@@ -82,7 +84,7 @@ async def test_starting_its_interpreter(make_pool: MakePool) -> None:
     (died,) = ward.made.told(ChildDiedEvent)
     assert (died.pid, died.why) == (killed, "signal SIGKILL while starting the interpreter")
     await ward.pool.stop(5_000)
-    await settled(before)
+    await settled(before, foreign)
 
 
 @pytest.mark.full

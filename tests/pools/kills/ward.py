@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
 import pytest
@@ -35,7 +35,7 @@ class Ward:
         await self.pool.wait_ready()
         await self._serves()
         await self._rests()
-        self._before = inventory.taken()
+        self._before = inventory.taken(self.foreign)
 
     @property
     def pids(self) -> set[int]:
@@ -69,7 +69,7 @@ class Ward:
         await self._serves()
         await self._rests()
         assert self.made.told(PoolFailed) == []
-        await settled(self._before)
+        await settled(self._before, self.foreign)
 
     async def _serves(self) -> None:
         """Each child answers; where every call may be a child's last, so many calls are."""
@@ -100,13 +100,13 @@ class Ward:
             raise AssertionError(f"{left} descend from here, {self.pool.stats()}") from None
 
 
-async def settled(before: Inventory | None) -> None:
+async def settled(before: Inventory | None, foreign: Collection[int]) -> None:
     """Until this process holds what it held before; fails with the difference."""
     assert before is not None
     until = time.monotonic() + _SETTLED_WITHIN
-    while (now := inventory.taken()) != before and time.monotonic() < until:
+    while (now := inventory.taken(foreign)) != before and time.monotonic() < until:
         await asyncio.sleep(0.02)
-    assert now == before
+    assert now == before, f"{now} instead of {before}"
 
 
 OpenWard = Callable[..., Awaitable[Ward]]

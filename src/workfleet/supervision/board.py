@@ -218,7 +218,8 @@ class Board:
         queue: str = "",
         label: str = "",
     ) -> int:
-        who, what, where = (text.encode("utf-8", _ANY_TEXT) for text in (owner, name, queue))
+        who, what = owner.encode("utf-8", _ANY_TEXT), name.encode("utf-8", _ANY_TEXT)
+        where = queue.encode("utf-8", _ANY_TEXT)
         told = who + what + where
         if len(told) > _ROOM or not self._free:
             return -1
@@ -226,8 +227,7 @@ class Board:
         sequence = self._sequence = self._sequence + 1 & 0xFFFF_FFFF
         self._noted[slot] = sequence
         shown = label.encode("utf-8", _ANY_TEXT)[: _ROOM - len(told)]
-        sizes = (len(who), len(what), len(where), len(shown))
-        body = _NOTE.pack(sequence, kind, *sizes, noted_ms, ttl_ms) + told + shown
+        body = _NOTE.pack(sequence, kind, len(who), len(what), len(where), len(shown), noted_ms, ttl_ms) + told + shown
         no_deadline, no_renewal = deadline_ms ^ _ALL_ONES, noted_ms ^ _ALL_ONES ^ sequence
         head = _HEAD.pack(zlib.crc32(body) or 1, len(body), deadline_ms, no_deadline, noted_ms, no_renewal)
         at = _at(slot)

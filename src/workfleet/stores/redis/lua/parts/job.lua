@@ -171,6 +171,7 @@ local function holds_in(q, id, token)
   local _, ours = standing_claim(q, id)
   return ours == token and call('LPOS', q.active, id) ~= false
 end
+
 -- What the caller reads of a job: queue, id, state, token, lease end or when a delayed one is due, then SHOWN.
 local function row(q, id)
   local fields = fields_of(q.p .. id, unpack(SHOWN))

@@ -97,7 +97,13 @@ class JobEngine:
         jobs, exchange, clock = self._store.jobs, self.exchange, self._clock
         return [
             self.reaper,
-            Pruner(self._store, clock, ended=exchange.totals.total, ledger_age_ms=ledger_age_ms),
+            Pruner(
+                self._store,
+                clock,
+                ended=exchange.totals.total,
+                ledger_age_ms=ledger_age_ms,
+                in_turns=not is_redis(self._store.url),
+            ),
             Renewal(jobs, exchange.unnoted, exchange.lose, lease_ms=self._lease_ms, clock=clock),
             Canceller(jobs, exchange.claims, exchange.cancel, poll_ms=self._poll_ms, clock=clock),
         ]

@@ -46,9 +46,11 @@ class Pruner:
         *,
         ended: Callable[[], int],
         ledger_age_ms: int,
+        in_turns: bool = True,
     ) -> None:
         """`ended` is how many jobs this worker has settled so far. `ledger_age_ms` is how long the ledger's rows are
-        kept."""
+        kept. `in_turns`: one worker at a time; not needed where no step holds up others, and two calls more a round."""
+        self._in_turns = in_turns
         self._store, self._clock, self._rules = store, clock, rules
         self._ended, self._ledger_age_ms = ended, ledger_age_ms
         self._me = new_token().encode()
@@ -68,6 +70,9 @@ class Pruner:
 
     async def _prune_jobs(self) -> None:
         """A round, unless another worker is at it."""
+        if not self._in_turns:
+            await self._round()
+            return
         keys = self._store.keys
         # Its own is there when the answer to the last deletion was lost.
         if await keys.put_if_absent(_KEY, self._me, _KEY_MS) not in (None, self._me):
@@ -85,7 +90,7 @@ class Pruner:
             if await self._store.jobs.prune(self._rules, _BATCH) < _BATCH:
                 return
             now = self._clock.monotonic()
-            if now - renewed > _RENEW_S:
+            if self._in_turns and now - renewed > _RENEW_S:
                 if not await self._store.keys.replace(_KEY, self._me, self._me, _KEY_MS):
                     return
                 renewed = now

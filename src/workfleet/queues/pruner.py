@@ -34,7 +34,7 @@ RETENTION = (
 
 class Pruner:
     """A Service. It deletes in small steps and rests after each, longer where others keep it waiting, so that the
-    store is never held for long. Of all workers, one does so at a time."""
+    store is never held for long. Where that would hold up others all the same, one worker at a time does so."""
 
     name = "pruner"
 
